@@ -1,0 +1,79 @@
+"""A dataset in memory: what every reader returns and every scenario is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.errors import DataError
+
+Inputs = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
+Targets = npt.NDArray[np.int64] | npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Train and test samples; `inputs` (n, *shape) uint8 images or float32, `targets` (n,).
+
+    Images are channels-first (n, C, H, W) and stay uint8 here: a scenario normalises just the
+    images its peers hold, once. `classes` is empty for regression, where targets are float32.
+    """
+
+    name: str
+    inputs: Inputs
+    targets: Targets
+    test_inputs: Inputs
+    test_targets: Targets
+    classes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for part, inputs, targets in (
+            ("training", self.inputs, self.targets),
+            ("test", self.test_inputs, self.test_targets),
+        ):
+            _check_part(self.name, part, inputs, targets, len(self.classes))
+        if self.inputs.shape[1:] != self.test_inputs.shape[1:]:
+            raise DataError(
+                f"{self.name}: training samples have shape {self.inputs.shape[1:]} but test "
+                f"samples {self.test_inputs.shape[1:]}; both must be the same."
+            )
+
+    @property
+    def is_classification(self) -> bool:
+        """Whether targets are class numbers rather than values."""
+        return bool(self.classes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one sample."""
+        return tuple(self.inputs.shape[1:])
+
+    def renamed(self, name: str) -> Dataset:
+        """Return the same data under another name."""
+        return replace(self, name=name)
+
+
+def _check_part(name: str, part: str, inputs: Inputs, targets: Targets, num_classes: int) -> None:
+    where = f"{name}, {part} data"
+    if len(inputs) != len(targets):
+        raise DataError(f"{where}: {len(inputs)} inputs but {len(targets)} targets.")
+    if len(inputs) == 0:
+        raise DataError(f"{where}: there is not a single sample.")
+    if inputs.dtype != np.uint8:
+        finite = np.isfinite(inputs).reshape(len(inputs), -1).all(axis=1)
+        if not finite.all():
+            first = int(np.argmin(finite))
+            raise DataError(
+                f"{where}: {int((~finite).sum())} of {len(inputs)} samples hold NaN or infinite "
+                f"values, the first is sample {first}. Clean or drop them before use."
+            )
+    if num_classes == 0:
+        if not np.isfinite(targets).all():
+            raise DataError(f"{where}: some targets are NaN or infinite.")
+    elif targets.min() < 0 or targets.max() >= num_classes:
+        raise DataError(
+            f"{where}: labels run from {targets.min()} to {targets.max()}, but {num_classes} "
+            f"classes were named, so 0 to {num_classes - 1} was expected."
+        )

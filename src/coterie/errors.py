@@ -1,0 +1,59 @@
+"""What can go wrong, for people: every error says what was wrong, what was expected, what to do.
+
+CoterieError                 exit code
+├── ConfigError              2   a setting, name or option that cannot work
+├── DataError                3   data that is missing, damaged or does not fit
+├── StorageError             4   a file or folder that cannot be read or written
+├── TrainingError            5   training that produced something unusable
+└── Interrupted              130 the user pressed Ctrl-C
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import ClassVar
+
+
+class CoterieError(Exception):
+    """Something a user can act on; shown as one message, never as a traceback."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class ConfigError(CoterieError):
+    """A setting, name or option that cannot work."""
+
+    exit_code = 2
+
+
+class DataError(CoterieError):
+    """Data that is missing, damaged or does not fit what was asked."""
+
+    exit_code = 3
+
+
+class StorageError(CoterieError):
+    """A file or folder that cannot be read or written."""
+
+    exit_code = 4
+
+
+class TrainingError(CoterieError):
+    """Training that produced something unusable, such as NaN weights."""
+
+    exit_code = 5
+
+
+class Interrupted(CoterieError):
+    """The user pressed Ctrl-C; what was computed is kept."""
+
+    exit_code = 130
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return " Did you mean 'x'?" for the nearest known word, followed by all that are known."""
+    names = sorted(known)
+    close = difflib.get_close_matches(word.lower(), names, n=1, cutoff=0.5)
+    hint = f" Did you mean '{close[0]}'?" if close else ""
+    return f"{hint} Known: {', '.join(names)}." if names else hint
