@@ -5,6 +5,7 @@ CoterieError                 exit code
 ├── DataError                3   data that is missing, damaged or does not fit
 ├── StorageError             4   a file or folder that cannot be read or written
 ├── TrainingError            5   training that produced something unusable
+├── StrategyError            6   a strategy that broke the rules of the requests
 └── Interrupted              130 the user pressed Ctrl-C
 """
 
@@ -43,6 +44,12 @@ class TrainingError(CoterieError):
     """Training that produced something unusable, such as NaN weights."""
 
     exit_code = 5
+
+
+class StrategyError(CoterieError):
+    """A strategy that broke the rules, such as choosing itself or weights that do not sum to 1."""
+
+    exit_code = 6
 
 
 class Interrupted(CoterieError):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +34,8 @@ class Dataset:
             ("training", self.inputs, self.targets),
             ("test", self.test_inputs, self.test_targets),
         ):
-            _check_part(self.name, part, inputs, targets, len(self.classes))
+            check_samples(f"{self.name}, {part} data", inputs, targets)
+            _check_labels(f"{self.name}, {part} data", targets, len(self.classes))
         if self.inputs.shape[1:] != self.test_inputs.shape[1:]:
             raise DataError(
                 f"{self.name}: training samples have shape {self.inputs.shape[1:]} but test "
@@ -50,13 +52,9 @@ class Dataset:
         """The shape of one sample."""
         return tuple(self.inputs.shape[1:])
 
-    def renamed(self, name: str) -> Dataset:
-        """Return the same data under another name."""
-        return replace(self, name=name)
 
-
-def _check_part(name: str, part: str, inputs: Inputs, targets: Targets, num_classes: int) -> None:
-    where = f"{name}, {part} data"
+def check_samples(where: str, inputs: npt.NDArray[Any], targets: npt.NDArray[Any]) -> None:
+    """Raise a DataError unless there are as many inputs as targets, at least one, all finite."""
     if len(inputs) != len(targets):
         raise DataError(f"{where}: {len(inputs)} inputs but {len(targets)} targets.")
     if len(inputs) == 0:
@@ -69,10 +67,12 @@ def _check_part(name: str, part: str, inputs: Inputs, targets: Targets, num_clas
                 f"{where}: {int((~finite).sum())} of {len(inputs)} samples hold NaN or infinite "
                 f"values, the first is sample {first}. Clean or drop them before use."
             )
-    if num_classes == 0:
-        if not np.isfinite(targets).all():
-            raise DataError(f"{where}: some targets are NaN or infinite.")
-    elif targets.min() < 0 or targets.max() >= num_classes:
+    if not np.isfinite(targets).all():
+        raise DataError(f"{where}: some targets are NaN or infinite.")
+
+
+def _check_labels(where: str, targets: Targets, num_classes: int) -> None:
+    if num_classes and (targets.min() < 0 or targets.max() >= num_classes):
         raise DataError(
             f"{where}: labels run from {targets.min()} to {targets.max()}, but {num_classes} "
             f"classes were named, so 0 to {num_classes - 1} was expected."

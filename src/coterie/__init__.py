@@ -1,0 +1,1 @@
+"""Personalised decentralised deep learning."""

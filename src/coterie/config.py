@@ -1,0 +1,183 @@
+"""The full configuration of a run, and errors that name the nearest valid key."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, Field, ValidationError, field_validator
+from torch import nn
+
+from coterie.data.dataset import Dataset
+from coterie.data.datasets import load_dataset
+from coterie.data.drift import Drift, NoDrift
+from coterie.data.scenario import PeerSettings, Scenario
+from coterie.data.shifts import NoShift, Settings, Shift
+from coterie.data.synthetic import linear_regression
+from coterie.errors import ConfigError, StorageError, nearest
+from coterie.models.architectures import architecture, check_fits
+from coterie.models.imagenet import load_imagenet_weights
+from coterie.simulation.settings import SimulationSettings
+from coterie.strategies import make_strategy
+
+LINEAR = "linear-regression"
+"""The dataset name under which synthetic regression is made, one task per time it is named."""
+
+
+class DataSettings(Settings):
+    """Which datasets are used and where local copies lie."""
+
+    datasets: tuple[str, ...] = Field(("digits",), min_length=1)
+    root: Path | None = None
+    noise: float = Field(3.0, ge=0)
+    """The deviation of ε, for linear-regression only."""
+
+
+class ModelSettings(Settings):
+    """Which architecture peers train."""
+
+    name: str = "digits-cnn"
+    pretrained: Path | None = None
+    """The official ImageNet weights file, for resnet-18 only."""
+
+
+class RunConfig(SimulationSettings):
+    """Everything that decides a run's results, and how often it is saved."""
+
+    preset: str = "own"
+    label: str = "random"
+    """What the run is called in tables."""
+    data: DataSettings = DataSettings()
+    shift: Shift = NoShift()
+    drift: Drift = NoDrift()
+    peers: PeerSettings
+    model: ModelSettings = ModelSettings()
+    strategy: dict[str, Any] = Field(default={"name": "random"})
+    checkpoint_every: int = Field(10, ge=1)
+
+    @field_validator("strategy")
+    @classmethod
+    def _fill_in_options(cls, strategy: dict[str, Any]) -> dict[str, Any]:
+        """Check the options and write out those left at their defaults."""
+        options = {key: value for key, value in strategy.items() if key != "name"}
+        name = str(strategy.get("name", "random"))
+        return {"name": name, **make_strategy(name, options).options()}
+
+    def strategy_options(self) -> dict[str, Any]:
+        """Return the strategy's options without its name."""
+        return {key: value for key, value in self.strategy.items() if key != "name"}
+
+
+def parse(settings: Mapping[str, Any]) -> RunConfig:
+    """Return a checked configuration; mistakes become a ConfigError that says what to do."""
+    try:
+        return RunConfig.model_validate(settings)
+    except ValidationError as error:
+        raise ConfigError("\n".join(_explain(dict(each)) for each in error.errors())) from None
+
+
+def with_changes(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
+    """Return the configuration with dotted keys changed, such as {"training.epochs": 1}."""
+    settings = config.model_dump(mode="json")
+    for key, value in changes.items():
+        _set(settings, key, value)
+    return parse(settings)
+
+
+def parse_change(text: str) -> tuple[str, Any]:
+    """Read `dotted.key=value`, the value written as in YAML."""
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise ConfigError(f"--set {text}: write it as dotted.key=value, such as training.epochs=1.")
+    try:
+        return key.strip(), yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"--set {text}: the value is not valid YAML: {error}") from None
+
+
+def to_yaml(config: RunConfig) -> str:
+    """Return the configuration as YAML."""
+    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+
+def read_yaml(path: Path) -> RunConfig:
+    """Read a configuration that `to_yaml` wrote."""
+    try:
+        settings = yaml.safe_load(path.read_text())
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise StorageError(f"Cannot read the configuration {path}: {error}") from None
+    if not isinstance(settings, dict):
+        raise ConfigError(f"{path} does not hold a configuration.")
+    return parse(settings)
+
+
+def build_model(config: RunConfig, num_outputs: int) -> nn.Module:
+    """Return a new module of the configured architecture."""
+    module = architecture(config.model.name).build(num_outputs)
+    if config.model.pretrained is not None:
+        load_imagenet_weights(config.model.pretrained, module)
+    return module
+
+
+def make_scenario(config: RunConfig) -> Scenario:
+    """Return the data of a run: who has what, and when it changes."""
+    sources = [_source(config, name, n) for n, name in enumerate(config.data.datasets)]
+    check_fits(architecture(config.model.name), sources[0].shape)
+    concepts = config.shift.concepts(sources, config.seed)
+    return Scenario(
+        sources, concepts, config.peers, config.drift, rounds=config.rounds, seed=config.seed
+    )
+
+
+def scenario_key(config: RunConfig) -> str:
+    """Return a text that is equal for runs on the very same data."""
+    return config.model_dump_json(include={"data", "shift", "drift", "peers", "rounds", "seed"})
+
+
+def _source(config: RunConfig, name: str, number: int) -> Dataset:
+    if name != LINEAR:
+        return load_dataset(name, config.data.root)
+    needed = config.peers.count * (config.peers.train_size + config.peers.validation_size)
+    return linear_regression(number, config.seed, needed, 1000, noise=config.data.noise)
+
+
+def _set(settings: dict[str, Any], dotted: str, value: Any) -> None:  # noqa: ANN401
+    *groups, last = dotted.split(".")
+    place = settings
+    for depth, group in enumerate(groups):
+        if not isinstance(place.get(group), dict):
+            where = ".".join(groups[: depth + 1])
+            raise ConfigError(f"There is no group of settings '{where}'.{nearest(group, place)}")
+        place = place[group]
+    if last == "kind" and place.get("kind") != value:
+        # Another kind has other settings: the old ones would not fit.
+        place.clear()
+    place[last] = value
+
+
+def _explain(error: dict[str, Any]) -> str:
+    place = tuple(error["loc"])
+    where = ".".join(str(part) for part in place)
+    if error["type"] == "extra_forbidden":
+        known = _known_keys(place[:-1])
+        return f"There is no setting '{where}'.{nearest(str(place[-1]), known)}"
+    if error["type"] == "missing":
+        return f"The setting '{where}' is missing."
+    message = error["msg"].removeprefix("Value error, ")
+    return f"{where} = {error['input']!r} cannot be used: {message}."
+
+
+def _known_keys(place: tuple[int | str, ...]) -> list[str]:
+    """Return the keys valid at a place that pydantic named, kinds of unions included."""
+    kind: Any = RunConfig
+    for part in place:
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            kind = kind.model_fields[str(part)].annotation
+        else:
+            kind = next(
+                (k for k in typing.get_args(kind) if k.model_fields["kind"].default == part), kind
+            )
+    return list(kind.model_fields) if isinstance(kind, type) and issubclass(kind, BaseModel) else []

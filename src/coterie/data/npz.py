@@ -1,0 +1,162 @@
+"""Any dataset somebody stored as numpy arrays in one .npz file."""
+
+from __future__ import annotations
+
+import tokenize
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.data.dataset import Dataset, Inputs, Targets
+from coterie.data.holdout import random_holdout, stratified_holdout
+from coterie.data.sources import reading
+from coterie.errors import DataError, nearest
+from coterie.randomness import generator
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+_TRAIN_INPUTS = ("train_images", "x_train", "train_inputs")
+_TRAIN_TARGETS = ("train_labels", "y_train", "train_targets")
+_TEST_INPUTS = ("test_images", "x_test", "test_inputs")
+_TEST_TARGETS = ("test_labels", "y_test", "test_targets")
+_CLASSES = ("classes",)
+_CHANNELS = (1, 3)
+_MOST_CLASSES = 100_000
+
+
+def read_npz(path: Path) -> Dataset:
+    """Read arrays of images or features and their labels or values; a fifth is test if none is."""
+    arrays = _load(path)
+    inputs = _inputs(_required(arrays, _TRAIN_INPUTS, path), f"{path}, training inputs")
+    targets = _targets(_required(arrays, _TRAIN_TARGETS, path), f"{path}, training targets")
+    if len(inputs) != len(targets):
+        raise DataError(f"{path}: {len(inputs)} training inputs but {len(targets)} targets.")
+    if any(key in arrays for key in (*_TEST_INPUTS, *_TEST_TARGETS)):
+        test_inputs = _inputs(_required(arrays, _TEST_INPUTS, path), f"{path}, test inputs")
+        test_targets = _targets(_required(arrays, _TEST_TARGETS, path), f"{path}, test targets")
+    else:
+        train, test = _holdout(targets, path.name)
+        test_inputs, test_targets = inputs[test], targets[test]
+        inputs, targets = inputs[train], targets[train]
+    if targets.dtype != test_targets.dtype or inputs.dtype != test_inputs.dtype:
+        raise DataError(
+            f"{path}: training data is {inputs.dtype} with {targets.dtype} targets, but test data "
+            f"{test_inputs.dtype} with {test_targets.dtype}; both must be the same."
+        )
+    classes = _class_names(arrays, targets, test_targets, path)
+    return Dataset(path.stem, inputs, targets, test_inputs, test_targets, classes)
+
+
+def _load(path: Path) -> Arrays:
+    """Return the accepted arrays of the file; others are not even read."""
+    accepted = {*_TRAIN_INPUTS, *_TRAIN_TARGETS, *_TEST_INPUTS, *_TEST_TARGETS, *_CLASSES}
+    try:
+        expected = "a .npz archive of plain (not object) numpy arrays"
+        # Opened here, because numpy leaves a damaged archive open.
+        with reading(path, expected), path.open("rb") as stream:
+            loaded = np.load(stream, allow_pickle=False)
+            if not isinstance(loaded, np.lib.npyio.NpzFile):
+                raise TypeError("it is a single array, not an archive")
+            with loaded as archive:
+                arrays = {name: archive[name] for name in archive.files if name in accepted}
+                _require_training_data(arrays, archive.files, path)
+    except tokenize.TokenError as problem:
+        raise DataError(f"{path} is damaged: an array's header is malformed.") from problem
+    for name, array in arrays.items():
+        # A member that is no array comes back as the bytes it holds.
+        if not isinstance(array, np.ndarray):
+            raise DataError(f"{path}: '{name}' is no numpy array.")
+    return arrays
+
+
+def _require_training_data(arrays: Arrays, found: Collection[str], path: Path) -> None:
+    for accepted in (_TRAIN_INPUTS, _TRAIN_TARGETS):
+        if not any(name in arrays for name in accepted):
+            raise DataError(
+                f"{path} holds no array called {' or '.join(accepted)}, one of which is needed."
+                f"{nearest(accepted[0], found) or ' It is empty.'}"
+            )
+
+
+def _required(arrays: Arrays, accepted: tuple[str, ...], path: Path) -> npt.NDArray[Any]:
+    for name in accepted:
+        if name in arrays:
+            return arrays[name]
+    raise DataError(
+        f"{path} holds no array called {' or '.join(accepted)}. "
+        f"Known: {', '.join(sorted(arrays))}. Test inputs and test targets come together or not "
+        "at all."
+    )
+
+
+def _inputs(array: npt.NDArray[Any], where: str) -> Inputs:
+    """Return images (n, C, H, W), or other float samples with their shape as it is."""
+    is_uint8 = array.dtype == np.uint8
+    if not is_uint8 and array.dtype.kind != "f":
+        raise DataError(f"{where} are {array.dtype}; expected uint8 images or floats.")
+    if array.ndim == 3:
+        array = array[:, np.newaxis]
+    elif array.ndim == 4 and array.shape[1] not in _CHANNELS and array.shape[3] in _CHANNELS:
+        array = array.transpose(0, 3, 1, 2)
+    elif array.ndim < 2 or (is_uint8 and (array.ndim != 4 or array.shape[1] not in _CHANNELS)):
+        raise DataError(
+            f"{where} have shape {array.shape}; expected images as (n, H, W), (n, H, W, C) or "
+            "(n, C, H, W) with 1 or 3 channels, or float samples as (n, d, ...)."
+        )
+    return np.ascontiguousarray(array) if is_uint8 else _float32(array)
+
+
+def _targets(array: npt.NDArray[Any], where: str) -> Targets:
+    """Return labels or values (n,)."""
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise DataError(f"{where} have shape {array.shape}; expected one number per sample, (n,).")
+    if array.dtype.kind in "iu":
+        return array.astype(np.int64)
+    if array.dtype.kind == "f":
+        return _float32(array)
+    raise DataError(
+        f"{where} are {array.dtype}; expected whole numbers (classes) or floats (values)."
+    )
+
+
+def _float32(array: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    # Too large a value becomes infinite, which the dataset reports together with its sample.
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(array, dtype=np.float32)
+
+
+def _holdout(targets: Targets, name: str) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    random = generator(0, "npz-test", name)
+    if targets.dtype == np.int64:
+        return stratified_holdout(targets.astype(np.int64), random)
+    return random_holdout(len(targets), random)
+
+
+def _class_names(
+    arrays: Arrays, targets: Targets, test_targets: Targets, path: Path
+) -> tuple[str, ...]:
+    listed = arrays.get("classes")
+    if targets.dtype != np.int64:
+        if listed is not None:
+            raise DataError(f"{path} names classes, but its targets are floats, not classes.")
+        return ()
+    if listed is None:
+        highest = max(int(targets.max(initial=0)), int(test_targets.max(initial=0)))
+        if highest >= _MOST_CLASSES:
+            raise DataError(
+                f"{path}: labels go up to {highest}, which is too many classes. Number the classes "
+                "from 0, or store the targets as floats for regression."
+            )
+        return tuple(str(number) for number in range(highest + 1))
+    if listed.ndim != 1 or listed.size == 0 or listed.dtype.kind not in "US":
+        raise DataError(f"{path}: 'classes' must be a one-dimensional array of names.")
+    return tuple(_as_text(name) for name in listed.tolist())
+
+
+def _as_text(name: str | bytes) -> str:
+    return name.decode("latin-1") if isinstance(name, bytes) else name

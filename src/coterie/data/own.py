@@ -1,0 +1,99 @@
+"""A user's own arrays as a world: one set of train, validation and test data per peer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.data.dataset import check_samples
+from coterie.data.pools import PeerSamples, Pool, Samples
+from coterie.data.world import World
+from coterie.errors import ConfigError, DataError
+from coterie.memory import shared_array
+
+Part = tuple[npt.ArrayLike, npt.ArrayLike]
+"""Inputs (n, *shape) and targets (n,): integers to classify, floats for regression."""
+
+
+@dataclass(frozen=True)
+class PeerData:
+    """What one peer has; each part is (inputs, targets), arrays or CPU tensors."""
+
+    train: Part
+    validation: Part
+    test: Part
+
+
+class OwnData(World):
+    """Data that stay with their peers and do not change over time."""
+
+    def __init__(self, peers: Sequence[PeerData], clusters: Sequence[int] | None = None) -> None:
+        if not peers:
+            raise ConfigError("There must be at least one peer with data.")
+        self.num_peers = len(peers)
+        self._clusters = np.asarray(clusters if clusters is not None else [0] * len(peers))
+        if self._clusters.shape != (len(peers),) or self._clusters.min() < 0:
+            raise ConfigError(
+                f"clusters must be one number ≥ 0 for each of the {len(peers)} peers, not "
+                f"{self._clusters.tolist()}."
+            )
+        self.cluster_names = tuple(f"cluster {n}" for n in range(int(self._clusters.max()) + 1))
+        self.input_shape = tuple(np.shape(peers[0].train[0])[1:])
+        self.is_classification = np.issubdtype(np.asarray(peers[0].train[1]).dtype, np.integer)
+        parts = [
+            [self._checked(f"Peer {number}, {name} data", *getattr(peer, name)) for name in PARTS]
+            for number, peer in enumerate(peers)
+        ]
+        self.pools = [self._pool([part for mine in parts for part in mine])]
+        ends = np.cumsum([len(targets) for mine in parts for _, targets in mine]).tolist()
+        views = [Samples(0, start, end) for start, end in zip([0, *ends], ends, strict=False)]
+        self._views = [PeerSamples(*views[3 * n : 3 * n + 3]) for n in range(len(peers))]
+        highest = int(self.pools[0].targets.max())
+        self.num_outputs = highest + 1 if self.is_classification else 1
+
+    def step_of(self, round_number: int) -> int:
+        """One step, for ever."""
+        return 0
+
+    def clusters(self, step: int) -> npt.NDArray[np.int64]:
+        """Return the clusters the user named, (K,)."""
+        return self._clusters
+
+    def enter(self, step: int) -> list[PeerSamples]:
+        """Return each peer's views."""
+        return self._views
+
+    def _checked(
+        self, where: str, inputs: npt.ArrayLike, targets: npt.ArrayLike
+    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[Any]]:
+        inputs = np.asarray(inputs, dtype=np.float32)
+        targets = np.asarray(targets)
+        if np.issubdtype(targets.dtype, np.integer) != self.is_classification:
+            raise DataError(f"{where}: targets are {targets.dtype}, unlike those of peer 0.")
+        if targets.ndim != 1 or inputs.shape[1:] != self.input_shape:
+            raise DataError(
+                f"{where}: inputs {inputs.shape} and targets {targets.shape} were given, but "
+                f"(n, {', '.join(map(str, self.input_shape))}) and (n,) were expected."
+            )
+        check_samples(where, inputs, targets)
+        if self.is_classification and targets.min() < 0:
+            raise DataError(f"{where}: label {targets.min()} is negative.")
+        return inputs, targets
+
+    def _pool(self, parts: list[tuple[npt.NDArray[np.float32], npt.NDArray[Any]]]) -> Pool:
+        """Copy everything once into shared memory, where worker processes see it."""
+        rows = sum(len(targets) for _, targets in parts)
+        pool = Pool(
+            shared_array((rows, *self.input_shape), np.float32),
+            shared_array((rows,), np.int64 if self.is_classification else np.float32),
+        )
+        np.concatenate([inputs for inputs, _ in parts], out=pool.inputs)
+        np.concatenate([targets for _, targets in parts], out=pool.targets, casting="unsafe")
+        return pool
+
+
+PARTS = ("train", "validation", "test")

@@ -1,0 +1,115 @@
+"""PACS: photos, art paintings, cartoons and sketches of the same seven classes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.data.dataset import Dataset
+from coterie.data.holdout import stratified_holdout
+from coterie.data.sources import first_folder, reading
+from coterie.errors import ConfigError, DataError, nearest
+from coterie.randomness import generator
+
+DOMAINS = ("photo", "art_painting", "cartoon", "sketch")
+CLASSES = ("dog", "elephant", "giraffe", "guitar", "horse", "house", "person")
+HOW_TO_GET = (
+    "PACS has no official download link: get it from its authors at "
+    "https://domaingeneralization.github.io and lay it out as <data root>/pacs/PACS/<domain>/"
+    "<class>/*.jpg"
+)
+
+_SIZE = 227
+_FOLDERS = ("pacs/PACS", "PACS", "pacs", "pacs_data/pacs_data")
+_SUFFIXES = (".jpg", ".jpeg", ".png")
+
+
+def locate_pacs(domain: str, root: Path) -> Path | None:
+    """Return the local folder of one domain."""
+    return first_folder(_candidates(domain, root))
+
+
+def read_pacs(root: Path, domain: str) -> Dataset:
+    """Read one domain, a fixed fifth of every class as test; images (n, 3, 227, 227)."""
+    if domain not in DOMAINS:
+        raise ConfigError(f"PACS has no domain '{domain}'.{nearest(domain, DOMAINS)}")
+    folder = locate_pacs(domain, root)
+    if folder is None:
+        places = "\n".join(f"  {path}" for path in _candidates(domain, root))
+        raise DataError(
+            f"PACS ({domain}) was not found. Looked for the folders:\n{places}\n{HOW_TO_GET}, or "
+            "name a folder that holds it with --data-root DIR or the environment variable "
+            "COTERIE_DATA."
+        )
+    paths, labels = _listed(folder)
+    # Split before decoding, so that no picture is held twice.
+    train, test = stratified_holdout(labels, generator(0, "pacs-test", domain))
+    return Dataset(
+        name=f"pacs-{domain}",
+        inputs=_decoded([paths[index] for index in train]),
+        targets=labels[train],
+        test_inputs=_decoded([paths[index] for index in test]),
+        test_targets=labels[test],
+        classes=CLASSES,
+    )
+
+
+def _candidates(domain: str, root: Path) -> list[Path]:
+    return [root / folder / domain for folder in _FOLDERS]
+
+
+def _listed(folder: Path) -> tuple[list[Path], npt.NDArray[np.int64]]:
+    """Return the pictures of all classes in sorted order and their labels (n,)."""
+    paths: list[Path] = []
+    labels: list[int] = []
+    for label, name in enumerate(CLASSES):
+        with reading(folder / name, f"a folder with the pictures of class '{name}'"):
+            files = sorted(path for path in (folder / name).iterdir() if _is_picture(path))
+        if len(files) < 2:
+            raise DataError(
+                f"{folder / name} holds {len(files)} picture(s) (.jpg or .png); at least two are "
+                f"needed, one to train and one to test. {HOW_TO_GET}."
+            )
+        paths += files
+        labels += [label] * len(files)
+    return paths, np.array(labels, dtype=np.int64)
+
+
+def _is_picture(path: Path) -> bool:
+    return path.suffix.lower() in _SUFFIXES and not path.name.startswith(".")
+
+
+def _decoded(paths: Sequence[Path]) -> npt.NDArray[np.uint8]:
+    """Decode pictures in threads; returns (n, 3, 227, 227)."""
+    images = np.empty((len(paths), 3, _SIZE, _SIZE), dtype=np.uint8)
+
+    def decode(index: int) -> None:
+        images[index] = _decoded_picture(paths[index]).transpose(2, 0, 1)
+
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        for _ in pool.map(decode, range(len(paths))):
+            pass
+    return images
+
+
+def _decoded_picture(path: Path) -> npt.NDArray[np.uint8]:
+    from PIL import Image
+
+    expected = f"a {_SIZE}×{_SIZE} picture"
+    try:
+        with reading(path, expected), Image.open(path, formats=("JPEG", "PNG")) as picture:
+            # The size is known before the pixels are, so a decompression bomb never goes off.
+            if picture.size != (_SIZE, _SIZE):
+                width, height = picture.size
+                raise DataError(
+                    f"{path} is {width}×{height} pixels, expected {expected} as in the official "
+                    "PACS. Nothing is resized here; replace the file."
+                )
+            return np.asarray(picture.convert("RGB"))
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as problem:
+        raise DataError(f"{path} is far too large: {problem} Expected {expected}.") from problem

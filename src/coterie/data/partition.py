@@ -1,0 +1,201 @@
+"""Partitions: which images each peer holds. Splits are disjoint: an image belongs to one peer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from coterie.data.dataset import Dataset
+from coterie.data.shifts import Concept, Settings
+from coterie.errors import ConfigError, DataError
+
+Rows = npt.NDArray[np.int64]
+
+
+class IidLabels(Settings):
+    """A peer's images are a random draw from its cluster's."""
+
+    kind: Literal["iid"] = "iid"
+
+
+class DirichletLabels(Settings):
+    """A peer's label proportions are drawn from Dirichlet(alpha) over its cluster's labels."""
+
+    kind: Literal["dirichlet"] = "dirichlet"
+    alpha: float = Field(gt=0)
+
+
+Labels = Annotated[IidLabels | DirichletLabels, Field(discriminator="kind")]
+
+
+class EqualSizes(Settings):
+    """Everybody has the same number of training samples."""
+
+    kind: Literal["equal"] = "equal"
+
+    def sizes(self, mean: int, num_peers: int, rng: np.random.Generator) -> Rows:
+        """Return the mean for everybody."""
+        return np.full(num_peers, mean)
+
+
+class SkewedSizes(Settings):
+    """Sizes fall as rank^-exponent with the given mean: 0 is equal, 1 Zipf, 2 heavily skewed."""
+
+    kind: Literal["skewed"] = "skewed"
+    exponent: float = Field(1.0, ge=0)
+    smallest: int = Field(1, ge=1)
+
+    def sizes(self, mean: int, num_peers: int, rng: np.random.Generator) -> Rows:
+        """Return sizes that sum to mean × peers, in random order."""
+        if self.smallest > mean:
+            raise ConfigError(
+                f"peers.sizes.smallest is {self.smallest}, more than peers.train_size, which is "
+                f"the mean: {mean}."
+            )
+        share = np.arange(1, num_peers + 1) ** -self.exponent
+        spare = (mean - self.smallest) * num_peers
+        sizes = self.smallest + shared_out(spare, share)
+        return rng.permutation(sizes)
+
+
+class ListedSizes(Settings):
+    """One number of training samples per peer, as given."""
+
+    kind: Literal["listed"] = "listed"
+    listed: tuple[int, ...]
+
+    def sizes(self, mean: int, num_peers: int, rng: np.random.Generator) -> Rows:
+        """Return the list."""
+        if len(self.listed) != num_peers or min(self.listed, default=0) < 1:
+            raise ConfigError(
+                f"peers.sizes.listed needs one positive number for each of the {num_peers} peers, "
+                f"but has {len(self.listed)} numbers: {self.listed}."
+            )
+        return np.array(self.listed)
+
+
+Sizes = Annotated[EqualSizes | SkewedSizes | ListedSizes, Field(discriminator="kind")]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Rows of a peer's source that it trains on, and those it validates on."""
+
+    train: Rows
+    validation: Rows
+
+
+def shared_out(total: int, shares: npt.ArrayLike) -> Rows:
+    """Split a total into whole numbers in proportion to shares (largest remainders)."""
+    shares = np.asarray(shares, dtype=float)
+    exact = total * shares / shares.sum()
+    whole = np.floor(exact).astype(np.int64)
+    # A stable sort breaks ties by position, so that the result is the same everywhere.
+    first = np.argsort(-(exact - whole), kind="stable")[: total - int(whole.sum())]
+    whole[first] += 1
+    return whole
+
+
+def cluster_of_peers(num_peers: int, num_clusters: int, shares: Sequence[float] | None) -> Rows:
+    """Return each peer's cluster, (K,): neighbours in number are neighbours in cluster."""
+    if shares is not None and len(shares) != num_clusters:
+        raise ConfigError(
+            f"peers.clusters gives {len(shares)} shares, but the shift makes {num_clusters} "
+            "clusters; give one share for each."
+        )
+    counts = shared_out(num_peers, shares or (1,) * num_clusters)
+    return np.repeat(np.arange(num_clusters), counts)
+
+
+def split(
+    sources: Sequence[Dataset],
+    concepts: Sequence[Concept],
+    clusters: Rows,
+    train_sizes: Rows,
+    validation_size: int,
+    labels: IidLabels | DirichletLabels,
+    rng: np.random.Generator,
+) -> list[Split]:
+    """Deal the sources' training images out to the peers, without overlap."""
+    order = [rng.permutation(len(source.targets)) for source in sources]
+    free = [np.ones(len(source.targets), dtype=bool) for source in sources]
+    sizes = train_sizes + validation_size
+    splits = []
+    for peer, cluster in enumerate(clusters):
+        concept = concepts[cluster]
+        source = sources[concept.source]
+        available = order[concept.source]
+        available = available[free[concept.source][available]]
+        if concept.labels is not None:
+            available = available[np.isin(source.targets[available], concept.labels)]
+        size = int(sizes[peer])
+        if size > len(available):
+            raise _shortage(sources, concepts, clusters, sizes, int(cluster))
+        if isinstance(labels, DirichletLabels) and source.is_classification:
+            mine = _dirichlet(source.targets[available], available, size, labels.alpha, rng)
+        else:
+            mine = available[:size]
+        free[concept.source][mine] = False
+        splits.append(Split(mine[validation_size:], mine[:validation_size]))
+    return splits
+
+
+def _dirichlet(
+    targets: npt.NDArray[np.int64], rows: Rows, size: int, alpha: float, rng: np.random.Generator
+) -> Rows:
+    """Pick rows whose labels follow Dirichlet(alpha) proportions; what runs out is made up for."""
+    present = np.unique(targets)
+    proportions = rng.dirichlet(np.full(len(present), alpha))
+    stock = [rows[targets == label] for label in present]
+    taken = np.zeros(len(present), dtype=np.int64)
+    left = np.array([len(part) for part in stock])
+    while (missing := size - int(taken.sum())) > 0:
+        weight = np.where(left > 0, np.maximum(proportions, 1e-12), 0.0)
+        wish = np.minimum(rng.multinomial(missing, weight / weight.sum()), left)
+        taken += wish
+        left -= wish
+    mine = np.concatenate([part[:count] for part, count in zip(stock, taken, strict=True)])
+    return rng.permutation(mine)
+
+
+def _shortage(
+    sources: Sequence[Dataset],
+    concepts: Sequence[Concept],
+    clusters: Rows,
+    sizes: Rows,
+    cluster: int,
+) -> DataError:
+    """Say how many images a cluster's peers ask for and how many there are."""
+    concept = concepts[cluster]
+    source = sources[concept.source]
+    exist = len(concept.candidates(source.targets))
+    rivals = [
+        number
+        for number, other in enumerate(concepts)
+        if other.source == concept.source
+        and (other.labels is None or concept.labels is None or {*other.labels} & {*concept.labels})
+    ]
+    asking = np.isin(clusters, rivals)
+    what = "images" if concept.labels is None else f"images with labels {list(concept.labels)}"
+    return DataError(
+        f"{int(asking.sum())} peers ask for {int(sizes[asking].sum()):,} {what} of {source.name} "
+        f"for training and validation, but there are only {exist:,}. Lower peers.train_size, "
+        "peers.validation_size or peers.count."
+    )
+
+
+def matching_test_rows(
+    train_targets: npt.NDArray[np.int64], test_targets: npt.NDArray[np.int64]
+) -> Rows:
+    """Return the largest choice of test rows whose labels have the training proportions."""
+    labels, counts = np.unique(train_targets, return_counts=True)
+    share = counts / counts.sum()
+    stock = [np.flatnonzero(test_targets == label) for label in labels]
+    total = min(len(rows) / part for rows, part in zip(stock, share, strict=True))
+    wish = np.maximum(np.floor(total * share + 1e-9).astype(np.int64), 1)
+    return np.sort(np.concatenate([rows[:n] for rows, n in zip(stock, wish, strict=True)]))

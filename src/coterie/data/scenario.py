@@ -1,0 +1,234 @@
+"""A scenario: who has which data, and when it changes. Two strategies see the very same one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from coterie.data.dataset import Dataset
+from coterie.data.drift import Drift, NoDrift
+from coterie.data.images import normalise, rotate
+from coterie.data.partition import (
+    DirichletLabels,
+    EqualSizes,
+    IidLabels,
+    Labels,
+    Sizes,
+    Split,
+    cluster_of_peers,
+    matching_test_rows,
+    split,
+)
+from coterie.data.pools import PeerSamples, Pool, Samples
+from coterie.data.shifts import Concept, Settings, check_labels
+from coterie.data.world import World
+from coterie.errors import ConfigError
+from coterie.memory import shared_array
+from coterie.randomness import generator
+
+CHUNK = 2048
+"""How many images are normalised and rotated at once; bounds the memory this takes."""
+
+
+class PeerSettings(Settings):
+    """How many peers there are and how much data each has."""
+
+    count: int = Field(40, ge=1)
+    clusters: tuple[float, ...] | None = None
+    """Relative cluster sizes; equal when not given."""
+    train_size: int = Field(ge=1)
+    """Training samples per peer; their mean when sizes differ."""
+    validation_size: int = Field(ge=1)
+    test_size: int | None = Field(None, ge=1)
+    """Test samples per cluster; all there are when not given."""
+    sizes: Sizes = EqualSizes()
+    labels: Labels = IidLabels()
+
+
+@dataclass(frozen=True)
+class _Step:
+    clusters: npt.NDArray[np.int64]
+    splits: list[Split]
+
+    @property
+    def num_rows(self) -> int:
+        return sum(len(part.train) + len(part.validation) for part in self.splits)
+
+
+class Scenario(World):
+    """Peers with clustered data: a shift makes concepts, drift moves peers between them."""
+
+    def __init__(
+        self,
+        sources: Sequence[Dataset],
+        concepts: Sequence[Concept],
+        peers: PeerSettings,
+        drift: Drift | None = None,
+        *,
+        rounds: int = 0,
+        seed: int = 0,
+    ) -> None:
+        self._sources = list(sources)
+        self._concepts = list(concepts)
+        self._settings = peers
+        self._drift = drift or NoDrift()
+        self._check()
+        self.num_peers = peers.count
+        self.cluster_names = tuple(concept.name for concept in concepts)
+        self.input_shape = sources[0].shape
+        self.is_classification = sources[0].is_classification
+        self.num_outputs = max(
+            (len(sources[c.source].classes) or 1) + c.label_offset for c in concepts
+        )
+        self._steps = self._plan(rounds, seed)
+        self.pools = self._allocate()
+        self._test = [self._test_samples(number, seed) for number in range(len(concepts))]
+
+    def step_of(self, round_number: int) -> int:
+        """Return the step a round belongs to."""
+        return self._drift.step_of(round_number)
+
+    def clusters(self, step: int) -> npt.NDArray[np.int64]:
+        """Return each peer's true cluster in a step, (K,)."""
+        return self._steps[step].clusters
+
+    def enter(self, step: int) -> list[PeerSamples]:
+        """Fill the private pool with the data of a step and return each peer's views."""
+        plan = self._steps[step]
+        views: list[PeerSamples | None] = [None] * self.num_peers
+        position = 0
+        for number, concept in enumerate(self._concepts):
+            members = np.flatnonzero(plan.clusters == number)
+            start = position
+            for peer in members:
+                part = plan.splits[peer]
+                middle = position + len(part.train)
+                end = middle + len(part.validation)
+                views[peer] = PeerSamples(
+                    Samples(0, position, middle),
+                    Samples(0, middle, end),
+                    self._test_of(number, part),
+                )
+                position = end
+            rows = [
+                rows for peer in members for rows in (plan.splits[peer].train, plan.splits[peer].validation)
+            ]
+            if rows:
+                source = self._sources[concept.source]
+                self._fill(0, start, np.concatenate(rows), concept, source.inputs, source.targets)
+        return [view for view in views if view is not None]
+
+    def _check(self) -> None:
+        shapes = {source.shape for source in self._sources}
+        if len(shapes) > 1 or len({source.is_classification for source in self._sources}) > 1:
+            raise ConfigError(
+                "All datasets of a scenario must have samples of one shape and one kind of target, "
+                f"but these have shapes {sorted(shapes)}: "
+                f"{', '.join(source.name for source in self._sources)}."
+            )
+        if any(concept.rotation for concept in self._concepts) and len(next(iter(shapes))) != 3:
+            raise ConfigError(
+                f"shift.kind = rotation needs images, but {self._sources[0].name} has samples of "
+                f"shape {self._sources[0].shape}."
+            )
+        check_labels(self._concepts, self._sources)
+
+    def _plan(self, rounds: int, seed: int) -> list[_Step]:
+        """Decide who has what in every step; only row numbers, no images yet."""
+        settings = self._settings
+        start = cluster_of_peers(settings.count, len(self._concepts), settings.clusters)
+        sizes = settings.sizes.sizes(
+            settings.train_size, settings.count, generator(seed, "sizes")
+        )
+        steps = []
+        for step, clusters in enumerate(
+            self._drift.clusters(start, self._drift.num_steps(rounds), seed)
+        ):
+            if clusters.max() >= len(self._concepts) or clusters.min() < 0:
+                raise ConfigError(
+                    f"drift asks for concept {clusters.max()}, but the shift makes only "
+                    f"{len(self._concepts)} (numbered from 0)."
+                )
+            splits = split(
+                self._sources,
+                self._concepts,
+                clusters,
+                sizes,
+                settings.validation_size,
+                settings.labels,
+                generator(seed, "split", step),
+            )
+            steps.append(_Step(clusters, splits))
+        return steps
+
+    def _allocate(self) -> list[Pool]:
+        """Make room for the largest step's private data; test pools are added one by one."""
+        rows = max(step.num_rows for step in self._steps)
+        return [self._new_pool(rows)]
+
+    def _new_pool(self, rows: int) -> Pool:
+        return Pool(
+            shared_array((rows, *self.input_shape), np.float32),
+            shared_array((rows,), np.int64 if self.is_classification else np.float32),
+        )
+
+    def _test_samples(self, number: int, seed: int) -> Samples:
+        """Put a concept's test data into a pool; concepts that look the same share the inputs."""
+        concept = self._concepts[number]
+        source = self._sources[concept.source]
+        rows = concept.candidates(source.test_targets)
+        if self._settings.test_size is not None and self._settings.test_size < len(rows):
+            rng = generator(seed, "test", concept.source)
+            rows = np.sort(rng.permutation(rows)[: self._settings.test_size])
+        for other in range(number):
+            earlier = self._concepts[other]
+            if (earlier.source, earlier.rotation, earlier.labels) == (
+                concept.source,
+                concept.rotation,
+                concept.labels,
+            ):
+                inputs = self.pools[self._test[other].pool].inputs
+                self.pools.append(Pool(inputs, concept.relabel(source.test_targets[rows])))
+                return Samples(len(self.pools) - 1, 0, len(rows))
+        self.pools.append(self._new_pool(len(rows)))
+        self._fill(
+            len(self.pools) - 1, 0, rows, concept, source.test_inputs, source.test_targets
+        )
+        return Samples(len(self.pools) - 1, 0, len(rows))
+
+    def _test_of(self, cluster: int, part: Split) -> Samples:
+        """Return test data of the peer's own distribution: its cluster, and its label mix."""
+        test = self._test[cluster]
+        if not isinstance(self._settings.labels, DirichletLabels) or not self.is_classification:
+            return test
+        concept = self._concepts[cluster]
+        mine = concept.relabel(self._sources[concept.source].targets[part.train])
+        chosen = matching_test_rows(mine, self.pools[test.pool].targets)
+        return Samples(test.pool, test.start, test.stop, chosen)
+
+    def _fill(
+        self,
+        pool: int,
+        start: int,
+        rows: npt.NDArray[np.int64],
+        concept: Concept,
+        inputs: npt.NDArray[np.uint8] | npt.NDArray[np.float32],
+        targets: npt.NDArray[np.int64] | npt.NDArray[np.float32],
+    ) -> None:
+        """Write rows of a source into a pool, normalised, rotated and relabelled."""
+        target_pool = self.pools[pool]
+        for first in range(0, len(rows), CHUNK):
+            chunk = rows[first : first + CHUNK]
+            images = normalise(inputs[chunk])
+            if concept.rotation:
+                images = rotate(images, concept.rotation)
+            place = slice(start + first, start + first + len(chunk))
+            target_pool.inputs[place] = images
+            meaning = targets[chunk]
+            target_pool.targets[place] = (
+                concept.relabel(meaning) if self.is_classification else meaning
+            )

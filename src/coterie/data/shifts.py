@@ -1,0 +1,206 @@
+"""Shifts: how the clusters' data differ. Each kind turns into one `Concept` per cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, Field
+
+from coterie.data.cifar100_names import CIFAR100_SUPERCLASSES
+from coterie.data.dataset import Dataset
+from coterie.errors import ConfigError, DataError, nearest
+from coterie.randomness import generator
+
+
+@dataclass(frozen=True)
+class Concept:
+    """What one cluster's data look like: a source, seen in a certain way."""
+
+    name: str
+    source: int = 0
+    rotation: float = 0.0
+    labels: tuple[int, ...] | None = None
+    swaps: tuple[tuple[int, int], ...] = ()
+    label_offset: int = 0
+
+    def candidates(self, targets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the rows this concept can use."""
+        if self.labels is None:
+            return np.arange(len(targets))
+        return np.flatnonzero(np.isin(targets, self.labels))
+
+    def relabel(self, targets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return what the labels mean here: swapped, then moved by the offset."""
+        meaning = targets.copy()
+        for first, second in self.swaps:
+            meaning[targets == first] = second
+            meaning[targets == second] = first
+        return meaning + self.label_offset
+
+
+class Settings(BaseModel):
+    """The base of every group of settings: a typo is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class NoShift(Settings):
+    """Everybody's data come from one distribution."""
+
+    kind: Literal["none"] = "none"
+
+    def concepts(self, sources: Sequence[Dataset], seed: int) -> tuple[Concept, ...]:
+        """One concept."""
+        return (Concept("all"),)
+
+
+class RotationShift(Settings):
+    """Images rotated by one angle per cluster, in degrees, counter-clockwise."""
+
+    kind: Literal["rotation"] = "rotation"
+    angles: tuple[float, ...] = Field(min_length=1)
+
+    def concepts(self, sources: Sequence[Dataset], seed: int) -> tuple[Concept, ...]:
+        """One concept per angle."""
+        return tuple(Concept(f"{angle:g}°", rotation=angle) for angle in self.angles)
+
+
+class LabelShift(Settings):
+    """Each cluster has the images of some labels only."""
+
+    kind: Literal["labels"] = "labels"
+    groups: tuple[tuple[int, ...], ...] = Field(min_length=1)
+
+    def concepts(self, sources: Sequence[Dataset], seed: int) -> tuple[Concept, ...]:
+        """One concept per label group."""
+        return tuple(label_concept(group) for group in self.groups)
+
+
+class RandomLabelShift(Settings):
+    """`groups` disjoint label sets of `size` labels each, drawn at random from `labels`."""
+
+    kind: Literal["random-labels"] = "random-labels"
+    groups: int = Field(2, ge=1)
+    size: int = Field(4, ge=1)
+    labels: tuple[int, ...] = tuple(range(10))
+
+    def concepts(self, sources: Sequence[Dataset], seed: int) -> tuple[Concept, ...]:
+        """One concept per drawn label set."""
+        wanted = self.groups * self.size
+        if wanted > len(self.labels):
+            raise ConfigError(
+                f"shift: {self.groups} disjoint groups of {self.size} labels need {wanted} labels, "
+                f"but shift.labels names only {len(self.labels)}."
+            )
+        drawn = generator(seed, "random-labels").permutation(self.labels)[:wanted]
+        groups = drawn.reshape(self.groups, self.size).tolist()
+        return tuple(label_concept(tuple(sorted(group))) for group in groups)
+
+
+class SuperclassShift(Settings):
+    """Each cluster has the images of some CIFAR-100 superclasses only (true coarse labels)."""
+
+    kind: Literal["superclasses"] = "superclasses"
+    groups: tuple[tuple[str, ...], ...] = Field(min_length=1)
+
+    def concepts(self, sources: Sequence[Dataset], seed: int) -> tuple[Concept, ...]:
+        """One concept per group of superclasses."""
+        number = {name: index for index, name in enumerate(sources[0].classes)}
+        made = []
+        for position, group in enumerate(self.groups):
+            names = [name for superclass in group for name in _members(superclass)]
+            missing = [name for name in names if name not in number]
+            if missing:
+                raise DataError(
+                    f"{sources[0].name} has no class '{missing[0]}'; superclasses need CIFAR-100's "
+                    "class names."
+                )
+            labels = tuple(sorted(number[name] for name in names))
+            made.append(Concept(f"group {position + 1}", labels=labels))
+        return tuple(made)
+
+
+class LabelSwapShift(Settings):
+    """Everybody has the same images, but some labels mean each other in some clusters."""
+
+    kind: Literal["label-swap"] = "label-swap"
+    labels: tuple[int, ...] | None = None
+    swaps: tuple[tuple[tuple[int, int], ...], ...] = Field(min_length=1)
+
+    def concepts(self, sources: Sequence[Dataset], seed: int) -> tuple[Concept, ...]:
+        """One concept per set of swapped pairs; an empty set swaps nothing."""
+        return tuple(
+            Concept(
+                "swap " + " ".join(f"{a}↔{b}" for a, b in pairs) if pairs else "no swap",
+                labels=self.labels,
+                swaps=pairs,
+            )
+            for pairs in self.swaps
+        )
+
+
+class DatasetShift(Settings):
+    """Each cluster has another dataset, its labels moved by an offset."""
+
+    kind: Literal["datasets"] = "datasets"
+    label_offsets: tuple[int, ...] | None = None
+
+    def concepts(self, sources: Sequence[Dataset], seed: int) -> tuple[Concept, ...]:
+        """One concept per dataset."""
+        offsets = self.label_offsets or (0,) * len(sources)
+        if len(offsets) != len(sources):
+            raise ConfigError(
+                f"shift.label_offsets has {len(offsets)} numbers for {len(sources)} datasets; "
+                "give one for each."
+            )
+        return tuple(
+            Concept(source.name, source=index, label_offset=offset)
+            for index, (source, offset) in enumerate(zip(sources, offsets, strict=True))
+        )
+
+
+Shift = Annotated[
+    NoShift
+    | RotationShift
+    | LabelShift
+    | RandomLabelShift
+    | SuperclassShift
+    | LabelSwapShift
+    | DatasetShift,
+    Field(discriminator="kind"),
+]
+
+
+def label_concept(labels: tuple[int, ...]) -> Concept:
+    """Return the concept of one label group."""
+    return Concept("labels " + ",".join(map(str, labels)), labels=labels)
+
+
+def _members(superclass: str) -> tuple[str, ...]:
+    if superclass not in CIFAR100_SUPERCLASSES:
+        raise ConfigError(
+            f"CIFAR-100 has no superclass '{superclass}'."
+            f"{nearest(superclass, CIFAR100_SUPERCLASSES)}"
+        )
+    return CIFAR100_SUPERCLASSES[superclass]
+
+
+def check_labels(concepts: Sequence[Concept], sources: Sequence[Dataset]) -> None:
+    """Raise a DataError where a label group or a swap names labels without a single image."""
+    for number, concept in enumerate(concepts):
+        source = sources[concept.source]
+        if not source.is_classification:
+            continue
+        swapped = {label for pair in concept.swaps for label in pair}
+        for label in sorted({*(concept.labels or ()), *swapped}):
+            for part, targets in (("train", source.targets), ("test", source.test_targets)):
+                if not np.any(targets == label):
+                    raise DataError(
+                        f"Cluster {number} ('{concept.name}') asks for label {label}, but "
+                        f"{source.name} has no {part} image with it; its labels run from 0 to "
+                        f"{len(source.classes) - 1}."
+                    )

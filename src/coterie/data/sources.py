@@ -1,0 +1,164 @@
+"""Where dataset files are found: local copies in a data root, or verified downloads."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import struct
+import sys
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from coterie.errors import DataError
+
+DOWNLOAD_TIMEOUT_SECONDS = 10
+
+# Everything the standard library, numpy and Pillow raise on bytes that are not what they claim.
+READ_ERRORS = (
+    OSError,
+    EOFError,
+    ValueError,
+    KeyError,
+    TypeError,
+    SyntaxError,
+    MemoryError,
+    OverflowError,
+    RuntimeError,
+    struct.error,
+    zlib.error,
+    tarfile.TarError,
+    zipfile.BadZipFile,
+)
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """An official file on the web and the checksum that proves it arrived whole."""
+
+    url: str
+    md5: str
+    file_name: str
+
+
+def default_data_root() -> Path:
+    """Return the folder datasets live in: $COTERIE_DATA, else ~/.cache/coterie/data."""
+    chosen = os.environ.get("COTERIE_DATA", "")
+    return expanded(chosen) if chosen else expanded("~/.cache/coterie/data")
+
+
+def expanded(path: str | Path) -> Path:
+    """Return the path with `~` replaced by the home folder."""
+    return Path(os.path.expanduser(path))
+
+
+def is_offline() -> bool:
+    """Whether COTERIE_OFFLINE forbids downloads."""
+    return os.environ.get("COTERIE_OFFLINE", "").lower() not in ("", "0", "false", "no")
+
+
+def first_file(candidates: Iterable[Path]) -> Path | None:
+    """Return the first candidate that is a file."""
+    return next((path for path in candidates if os.path.isfile(path)), None)
+
+
+def first_folder(candidates: Iterable[Path]) -> Path | None:
+    """Return the first candidate that is a folder."""
+    return next((path for path in candidates if os.path.isdir(path)), None)
+
+
+@contextmanager
+def reading(path: Path, expected: str) -> Iterator[None]:
+    """Turn whatever an unreadable or damaged file raises into a DataError that names it."""
+    try:
+        yield
+    except READ_ERRORS as problem:
+        raise DataError(
+            f"{path} cannot be read: {_reason(problem)}. Expected {expected}. The file is probably "
+            "damaged or incomplete, or may not be read by you; replace it with a whole copy."
+        ) from problem
+
+
+def verify_md5(path: Path, remote: RemoteFile) -> None:
+    """Refuse a local copy that is not the official file byte for byte."""
+    with reading(path, f"the official {remote.file_name}"), path.open("rb") as stream:
+        found = hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+    if found != remote.md5:
+        raise DataError(
+            f"{path} is not the official {remote.file_name}: expected md5 {remote.md5}, found "
+            f"{found}. It is probably truncated or damaged. Delete it to download it again, or "
+            "extract it yourself into the same folder to use it unverified."
+        )
+
+
+def download_or_explain(
+    title: str, remote: RemoteFile, folder: Path, looked_for: Sequence[Path]
+) -> Path:
+    """Download a file that has no local copy; raise one DataError with all that helps if not."""
+    target = folder / remote.file_name
+    if is_offline():
+        attempt = f"{remote.url} was not tried, because COTERIE_OFFLINE forbids downloads."
+    else:
+        try:
+            return _download(remote, folder)
+        except (OSError, ValueError) as problem:
+            attempt = f"Downloading {remote.url} failed: {_reason(problem)}."
+    places = "\n".join(f"  {path}" for path in looked_for)
+    raise DataError(
+        f"{title} was not found. Looked for:\n{places}\n{attempt}\n"
+        f"Download {remote.url} (md5 {remote.md5}) yourself and put it at {target}, or name a "
+        "folder that holds the data with --data-root DIR or the environment variable COTERIE_DATA."
+    )
+
+
+def _download(remote: RemoteFile, folder: Path) -> Path:
+    """Fetch into the folder; only a whole file with the right checksum gets its final name."""
+    import pooch
+
+    pooch.get_logger().setLevel(logging.ERROR)
+    fetch = pooch.HTTPDownloader(
+        progressbar=_ProgressBar(remote.file_name) if sys.stderr.isatty() else False,
+        chunk_size=1 << 16,
+        timeout=DOWNLOAD_TIMEOUT_SECONDS,
+    )
+    # An absolute folder, because pooch would take a relative one for relative to its own cache.
+    pooch.retrieve(
+        url=remote.url,
+        known_hash=f"md5:{remote.md5}",
+        fname=remote.file_name,
+        path=folder.absolute(),
+        downloader=fetch,
+    )
+    return folder / remote.file_name
+
+
+def _reason(problem: BaseException) -> str:
+    return str(problem).rstrip(".") or type(problem).__name__
+
+
+class _ProgressBar:
+    """A rich progress bar with the four names that pooch calls."""
+
+    def __init__(self, file_name: str) -> None:
+        from rich.console import Console
+        from rich.progress import DownloadColumn, Progress
+
+        columns = (*Progress.get_default_columns(), DownloadColumn())
+        self.total: int = 0
+        self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._task = self._progress.add_task(file_name, total=None)
+
+    def update(self, amount: int) -> None:
+        self._progress.start()
+        self._progress.update(self._task, advance=amount, total=self.total or None)
+
+    def reset(self) -> None:
+        self._progress.reset(self._task)
+
+    def close(self) -> None:
+        self._progress.stop()

@@ -1,0 +1,187 @@
+"""The torch trainer: any module, on one thread, one job after another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812 — the name everybody knows it by
+from torch import nn
+
+from coterie.data.pools import Samples
+from coterie.errors import ConfigError, TrainingError
+from coterie.learning.trainer import (
+    EvaluateJob,
+    Evaluation,
+    TrainingSettings,
+    TrainJob,
+    Trainer,
+    Workspace,
+)
+from coterie.models.vector import FlatModule
+from coterie.randomness import generator
+
+EVALUATION_BATCH = 256
+
+
+class TorchTrainer(Trainer):
+    """Trains through autograd; weights, gradients and data are cached as flat tensors."""
+
+    def __init__(
+        self,
+        build: Callable[[], nn.Module],
+        settings: TrainingSettings,
+        workspace: Workspace,
+        *,
+        is_classification: bool,
+    ) -> None:
+        self._flat = FlatModule(build())
+        self.layout = self._flat.layout
+        self._settings = settings
+        self._workspace = workspace
+        self._is_classification = is_classification
+        self._pools = [
+            (torch.from_numpy(pool.inputs), torch.from_numpy(pool.targets))
+            for pool in workspace.pools
+        ]
+        self._check_module()
+
+    def train(self, jobs: Sequence[TrainJob]) -> list[float]:
+        """Train each job's model in place, one after another."""
+        with _single_threaded():
+            return [self._train(job) for job in jobs]
+
+    def evaluate(self, jobs: Sequence[EvaluateJob]) -> list[Evaluation]:
+        """Evaluate each job's model, one after another."""
+        with _single_threaded(), torch.no_grad():
+            return [self._evaluate(job) for job in jobs]
+
+    def _train(self, job: TrainJob) -> float:
+        row = self._workspace.model(job.model)
+        self._flat.load(row)
+        module = self._flat.module.train()
+        # The generator of random layers is torch's global one: borrow it, give it back.
+        state = torch.get_rng_state()
+        torch.default_generator.manual_seed(job.bits % 2**63)
+        try:
+            with self._only_last(job.last_layers) as optimizer:
+                loss = self._run_epochs(module, optimizer, job)
+        except (RuntimeError, ValueError) as error:
+            raise TrainingError(f"The module failed while training: {error}") from error
+        finally:
+            torch.set_rng_state(state)
+        self._flat.store(row)
+        return loss if bool(torch.isfinite(self._flat.flat).all()) else float("nan")
+
+    def _run_epochs(
+        self, module: nn.Module, optimizer: torch.optim.Optimizer, job: TrainJob
+    ) -> float:
+        inputs, targets = self._pools[job.samples.pool]
+        rows = job.samples.rows()
+        rng = generator(job.bits, "batches")
+        losses: list[torch.Tensor] = []
+        size = self._settings.batch_size
+        for _ in range(job.epochs):
+            losses.clear()
+            order = torch.from_numpy(rng.permutation(rows))
+            for start in range(0, len(order), size):
+                batch = order[start : start + size]
+                outputs = module(inputs.index_select(0, batch))
+                loss = self._loss(outputs, targets.index_select(0, batch), "mean")
+                self._flat.flat_grad.zero_()
+                loss.backward()  # type: ignore[no-untyped-call]
+                optimizer.step()
+                losses.append(loss.detach() * len(batch))
+        return float(torch.stack(losses).sum(dtype=torch.float64)) / len(rows)
+
+    def _evaluate(self, job: EvaluateJob) -> Evaluation:
+        self._flat.load(self._workspace.model(job.model))
+        module = self._flat.module.eval()
+        losses, correct = [], []
+        for inputs, targets in self._batches(job.samples):
+            outputs = module(inputs)
+            losses.append(self._loss(outputs, targets, "none"))
+            if self._is_classification:
+                correct.append(outputs.argmax(dim=1) == targets)
+        return Evaluation(
+            torch.cat(losses).numpy(), torch.cat(correct).numpy() if correct else None
+        )
+
+    def _batches(self, samples: Samples) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        inputs, targets = self._pools[samples.pool]
+        if samples.chosen is None:
+            for start in range(samples.start, samples.stop, EVALUATION_BATCH):
+                place = slice(start, min(start + EVALUATION_BATCH, samples.stop))
+                yield inputs[place], targets[place]
+        else:
+            for rows in torch.from_numpy(samples.chosen).split(EVALUATION_BATCH):
+                yield inputs.index_select(0, rows), targets.index_select(0, rows)
+
+    def _loss(self, outputs: torch.Tensor, targets: torch.Tensor, reduction: str) -> torch.Tensor:
+        if self._is_classification:
+            return F.cross_entropy(outputs, targets, reduction=reduction)
+        return F.mse_loss(outputs.squeeze(1), targets, reduction=reduction)
+
+    @contextmanager
+    def _only_last(self, last_layers: int | None) -> Iterator[torch.optim.Optimizer]:
+        """Make a fresh optimiser for the last layers; the others need no gradients meanwhile."""
+        views = self._flat.trainable_views(last_layers)
+        first = 0 if last_layers is None else self.layout.num_layers - last_layers
+        early = {entry.name for entry in self.layout.entries if entry.layer < first}
+        frozen = [
+            parameter
+            for name, parameter in self._flat.module.named_parameters()
+            if name in early and parameter.requires_grad
+        ]
+        for parameter in frozen:
+            parameter.requires_grad_(False)
+        try:
+            yield _optimizer(self._settings, views)
+        finally:
+            for parameter in frozen:
+                parameter.requires_grad_(True)
+
+    def _check_module(self) -> None:
+        """Run one sample through the module, so that a wrong shape is found before training."""
+        inputs, targets = self._pools[0]
+        try:
+            with torch.no_grad():
+                outputs = self._flat.module.eval()(inputs[:1])
+        except (RuntimeError, ValueError, TypeError) as error:
+            raise ConfigError(
+                f"The model cannot take a sample of shape {tuple(inputs.shape[1:])}: {error}"
+            ) from None
+        highest = max(int(pool_targets.max()) for _, pool_targets in self._pools)
+        needed = highest + 1 if self._is_classification else 1
+        enough = outputs.ndim == 2 and (
+            outputs.shape[1] >= needed if self._is_classification else outputs.shape[1] == 1
+        )
+        if not enough:
+            raise ConfigError(
+                f"For one sample the model returns shape {tuple(outputs.shape)}, but (1, "
+                f"{f'at least {needed}' if self._is_classification else 1}) is needed: one score "
+                "per class, or one value for regression."
+            )
+
+
+def _optimizer(settings: TrainingSettings, views: list[torch.Tensor]) -> torch.optim.Optimizer:
+    rate, decay = settings.learning_rate, settings.weight_decay
+    if settings.optimizer == "sgd":
+        return torch.optim.SGD(
+            views, lr=rate, momentum=settings.momentum, weight_decay=decay, fused=True
+        )
+    kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
+    return kind(views, lr=rate, weight_decay=decay, fused=True)
+
+
+@contextmanager
+def _single_threaded() -> Iterator[None]:
+    """Peers are the unit of parallelism; and sums must not depend on the number of threads."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

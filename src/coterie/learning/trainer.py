@@ -1,0 +1,112 @@
+"""The seam between deciding and computing: a trainer trains and evaluates models in a workspace.
+
+Every implementation answers the same jobs and, from the same jobs, always returns the same bits,
+however many threads or processes it uses.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from coterie.data.pools import Pool, Samples
+from coterie.data.shifts import Settings
+from coterie.models.layout import Layout
+
+Matrix = npt.NDArray[np.float32]
+
+
+class TrainingSettings(Settings):
+    """How a peer trains; the optimiser is created anew for each local training."""
+
+    learning_rate: float = Field(1e-3, gt=0)
+    epochs: int = Field(3, ge=1)
+    batch_size: int = Field(8, ge=1)
+    optimizer: Literal["adam", "adamw", "sgd"] = "adam"
+    momentum: float = Field(0.0, ge=0, lt=1)
+    """For SGD only."""
+    weight_decay: float = Field(0.0, ge=0)
+
+
+@dataclass
+class Workspace:
+    """Everything jobs refer to: data pools, and model matrices (rows, P) by name."""
+
+    pools: list[Pool]
+    matrices: dict[str, Matrix] = field(default_factory=dict)
+
+    def model(self, reference: ModelReference) -> Matrix:
+        """Return the row a reference names, as a writable view (P,)."""
+        row: Matrix = self.matrices[reference.matrix][reference.row]
+        return row
+
+
+@dataclass(frozen=True)
+class ModelReference:
+    """A row of one of the workspace's matrices."""
+
+    matrix: str
+    row: int
+
+
+@dataclass(frozen=True)
+class TrainJob:
+    """Train a model in place; `bits` seed the batch order and every random layer."""
+
+    model: ModelReference
+    samples: Samples
+    epochs: int
+    bits: int
+    last_layers: int | None = None
+
+
+@dataclass(frozen=True)
+class EvaluateJob:
+    """Measure a model on samples."""
+
+    model: ModelReference
+    samples: Samples
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Per-sample losses (n,), and whether each was classified correctly (n,), if it is a class."""
+
+    losses: npt.NDArray[np.float32]
+    correct: npt.NDArray[np.bool_] | None
+
+    @property
+    def loss(self) -> float:
+        """The mean over samples, never a mean of batch means."""
+        return float(self.losses.mean(dtype=np.float64))
+
+    @property
+    def accuracy(self) -> float:
+        """The share classified correctly; NaN for regression."""
+        return float("nan") if self.correct is None else float(self.correct.mean())
+
+
+class Trainer(ABC):
+    """Trains and evaluates models of one layout in one workspace."""
+
+    layout: Layout
+
+    @abstractmethod
+    def train(self, jobs: Sequence[TrainJob]) -> list[float]:
+        """Train each job's model in place; return the mean sample losses of the last epochs.
+
+        The loss is NaN where training left the finite numbers.
+        """
+
+    @abstractmethod
+    def evaluate(self, jobs: Sequence[EvaluateJob]) -> list[Evaluation]:
+        """Evaluate each job's model."""
+
+    def close(self) -> None:
+        """Release threads and processes."""

@@ -1,0 +1,162 @@
+"""Where every parameter and float buffer of a module lies in one flat float32 vector."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import nn
+
+from coterie.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One tensor's place in the vector: `vector[start:stop]` reshaped to `shape`."""
+
+    name: str
+    shape: tuple[int, ...]
+    start: int
+    stop: int
+    layer: int
+    trainable: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Slot:
+    """One tensor of a module and the submodule that holds it under `key`."""
+
+    name: str
+    key: str
+    owner: nn.Module
+    tensor: torch.Tensor
+    layer: int
+    is_buffer: bool
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The map of a flat vector of length `size`, ordered by layer, parameters before buffers."""
+
+    entries: tuple[Entry, ...]
+    classifier_depth: int
+
+    @classmethod
+    def of(cls, module: nn.Module) -> Layout:
+        """Return the layout of a module's parameters and float buffers."""
+        slots = slots_of(module)
+        entries = []
+        start = 0
+        for slot in slots:
+            shape = tuple(slot.tensor.shape)
+            stop = start + math.prod(shape)
+            trainable = not slot.is_buffer and slot.tensor.requires_grad
+            entries.append(Entry(slot.name, shape, start, stop, slot.layer, trainable))
+            start = stop
+        return cls(tuple(entries), _classifier_depth(slots))
+
+    @property
+    def size(self) -> int:
+        """Return the length of the vector, buffers included."""
+        return self.entries[-1].stop
+
+    @cached_property
+    def num_parameters(self) -> int:
+        """Return how many of the values are trained."""
+        return sum(entry.stop - entry.start for entry in self.entries if entry.trainable)
+
+    @property
+    def num_layers(self) -> int:
+        """Return the number of modules that own parameters."""
+        return self.entries[-1].layer + 1
+
+    @property
+    def num_bytes(self) -> int:
+        """Return the size of the vector in bytes."""
+        return self.size * 4
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Return a SHA-256 that is equal exactly for layouts of equal names, shapes and kinds."""
+        rows = [[entry.name, entry.shape, entry.trainable] for entry in self.entries]
+        return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
+
+    def last_layers(self, depth: int | None) -> tuple[slice, ...]:
+        """Return the slices of the vector that hold the last `depth` layers (None: all)."""
+        return _merged(self._last_entries(depth))
+
+    def trainable_slices(self, depth: int | None = None) -> tuple[slice, ...]:
+        """Return the contiguous trainable runs in the last `depth` layers (None: all)."""
+        return _merged(entry for entry in self._last_entries(depth) if entry.trainable)
+
+    def _last_entries(self, depth: int | None) -> list[Entry]:
+        if depth is None:
+            return list(self.entries)
+        if not 1 <= depth <= self.num_layers:
+            raise ConfigError(
+                f"The model has {self.num_layers} layers, so its last {depth} cannot be taken. "
+                f"Choose a depth from 1 to {self.num_layers}."
+            )
+        first = self.num_layers - depth
+        return [entry for entry in self.entries if entry.layer >= first]
+
+
+def slots_of(module: nn.Module) -> list[Slot]:
+    """Return a module's parameters and float buffers in layout order, tied tensors once."""
+    slots: list[Slot] = []
+    seen: set[torch.Tensor] = set()  # tensors hash by identity, which is what tying means
+    layer = -1
+    for path, owner in module.named_modules():
+        parameters = [item for item in owner.named_parameters(recurse=False) if item[1] not in seen]
+        buffers = [
+            item
+            for item in owner.named_buffers(recurse=False)
+            if item[1] not in seen and (item[1].is_floating_point() or item[1].is_complex())
+        ]
+        layer += bool(parameters)
+        for is_buffer, items in ((False, parameters), (True, buffers)):
+            for key, tensor in items:
+                name = f"{path}.{key}" if path else key
+                _require_float32(name, tensor)
+                # Buffers of a module without parameters travel with the layer before it.
+                slots.append(Slot(name, key, owner, tensor, max(layer, 0), is_buffer))
+                seen.add(tensor)
+    if layer < 0:
+        raise ConfigError(
+            "The model has no parameters, so there is nothing to train or share. "
+            "Give it at least one layer such as nn.Linear."
+        )
+    return sorted(slots, key=lambda slot: (slot.layer, slot.is_buffer))
+
+
+def _require_float32(name: str, tensor: torch.Tensor) -> None:
+    if tensor.dtype != torch.float32:
+        raise ConfigError(
+            f"'{name}' is {str(tensor.dtype).removeprefix('torch.')}, but every parameter and "
+            "float buffer must be float32. Convert the model with .float()."
+        )
+
+
+def _classifier_depth(slots: list[Slot]) -> int:
+    """Return the length of the trailing run of linear layers, at least 1."""
+    owners = {slot.layer: slot.owner for slot in slots if not slot.is_buffer}
+    depth = 0
+    while depth < len(owners) and isinstance(owners[len(owners) - 1 - depth], nn.Linear):
+        depth += 1
+    return max(depth, 1)
+
+
+def _merged(entries: Iterable[Entry]) -> tuple[slice, ...]:
+    """Return the slices the entries cover, neighbours joined."""
+    runs: list[slice] = []
+    for entry in entries:
+        if runs and runs[-1].stop == entry.start:
+            runs[-1] = slice(runs[-1].start, entry.stop)
+        else:
+            runs.append(slice(entry.start, entry.stop))
+    return tuple(runs)

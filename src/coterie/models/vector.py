@@ -1,0 +1,105 @@
+"""Moving a model between its flat vector and the module that computes with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from coterie.errors import ConfigError
+from coterie.models.layout import Entry, Layout, slots_of
+
+Vector = npt.NDArray[np.float32]
+
+
+class FlatModule:
+    """A module whose parameters, float buffers and gradients are views into flat tensors.
+
+    `flat` and `flat_grad` are float32 of shape (P,), in the order of `layout`.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        self.layout = Layout.of(module)
+        self.flat = torch.empty(self.layout.size)
+        self.flat_grad = torch.zeros(self.layout.size)
+        self._values: Vector = self.flat.numpy()
+        self._float_buffers: list[tuple[nn.Module, str, torch.Tensor]] = []
+        for entry, slot in zip(self.layout.entries, slots_of(module), strict=True):
+            view = _view(self.flat, entry)
+            view.copy_(slot.tensor.detach())
+            slot.tensor.data = view
+            if slot.is_buffer:
+                self._float_buffers.append((slot.owner, slot.key, slot.tensor))
+            elif entry.trainable:
+                slot.tensor.grad = _view(self.flat_grad, entry)
+        self._counters = [
+            (owner, key, buffer.clone())
+            for owner in module.modules()
+            for key, buffer in owner.named_buffers(recurse=False)
+            if not buffer.is_floating_point()
+        ]
+
+    def load(self, vector: Vector) -> None:
+        """Make the module compute with `vector` (P,); its integer buffers start afresh."""
+        self._require_shape(vector)
+        self._keep_buffers()
+        self._values[...] = vector
+        for owner, key, initial in self._counters:
+            owner.get_buffer(key).copy_(initial)
+
+    def store(self, vector: Vector) -> None:
+        """Copy the module's weights and float buffers into `vector` (P,)."""
+        self._require_shape(vector)
+        self._keep_buffers()
+        vector[...] = self._values
+
+    def trainable_slices(self, depth: int | None = None) -> list[slice]:
+        """Return the contiguous trainable runs in the last `depth` layers (None: all)."""
+        return list(self.layout.trainable_slices(depth))
+
+    def trainable_views(self, depth: int | None = None) -> list[torch.Tensor]:
+        """Return one 1-D view of `flat` per trainable run, its `.grad` a view of `flat_grad`."""
+        views = []
+        for run in self.trainable_slices(depth):
+            view = self.flat[run]
+            view.grad = self.flat_grad[run]
+            views.append(view)
+        return views
+
+    def _keep_buffers(self) -> None:
+        """Bring float buffers that a forward pass replaced, not updated, back into `flat`."""
+        for owner, key, kept in self._float_buffers:
+            current = owner.get_buffer(key)
+            if current is not kept:
+                kept.copy_(current.detach())
+                setattr(owner, key, kept)
+
+    def _require_shape(self, vector: Vector) -> None:
+        if vector.shape != self._values.shape or vector.dtype != np.float32:
+            raise ConfigError(
+                f"The vector is {vector.dtype} of shape {vector.shape}, but this model "
+                f"needs float32 of shape {self._values.shape}. Use a vector of the same model."
+            )
+
+
+def vector_of(module: nn.Module) -> Vector:
+    """Return a copy of a module's parameters and float buffers, float32 (P,) in layout order."""
+    with torch.no_grad():
+        joined = torch.cat([slot.tensor.reshape(-1) for slot in slots_of(module)])
+    return np.asarray(joined.numpy(), dtype=np.float32)
+
+
+def initial_vector(build: Callable[[], nn.Module], bits: int) -> Vector:
+    """Return the vector (P,) of a freshly built module whose random weights come from `bits`."""
+    with torch.random.fork_rng(devices=[]):
+        # The CPU generator alone is seeded: torch.manual_seed would reseed the accelerators too.
+        torch.default_generator.manual_seed(bits % 2**64)
+        return vector_of(build())
+
+
+def _view(flat: torch.Tensor, entry: Entry) -> torch.Tensor:
+    return flat[entry.start : entry.stop].view(entry.shape)

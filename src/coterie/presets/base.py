@@ -1,0 +1,88 @@
+"""What a preset is: a full configuration, and the strategies it compares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from coterie.config import RunConfig, with_changes
+from coterie.errors import ConfigError
+from coterie.strategies import STRATEGIES, make_strategy
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One line of a comparison: a strategy with options, and settings that go with it."""
+
+    label: str
+    strategy: Mapping[str, Any]
+    changes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A named experiment; `config.strategy` gives the number of fetches m for all strategies."""
+
+    name: str
+    summary: str
+    config: RunConfig
+    variants: tuple[Variant, ...]
+
+    def runs(
+        self, labels: Sequence[str] | None, seeds: Sequence[int], changes: Mapping[str, Any]
+    ) -> list[RunConfig]:
+        """Return one configuration per strategy and seed; seeds vary slowest."""
+        variants = [self._variant(label) for label in labels] if labels else self.variants
+        return [
+            with_changes(
+                self.config,
+                {
+                    "label": variant.label,
+                    "strategy": dict(variant.strategy),
+                    **variant.changes,
+                    **changes,
+                    "seed": seed,
+                },
+            )
+            for seed in seeds
+            for variant in variants
+        ]
+
+    def _variant(self, label: str) -> Variant:
+        """Return the preset's own variant of that label, or the bare strategy of that name."""
+        for variant in self.variants:
+            if variant.label == label:
+                return variant
+        return bare(label, self.config.strategy.get("fetches"))
+
+
+def bare(name: str, fetches: int | None = None) -> Variant:
+    """Return a strategy with default options, but with the given number of fetches."""
+    options = make_strategy(name).options()
+    if fetches is not None and "fetches" in options:
+        options["fetches"] = fetches
+    return Variant(name, {"name": name, **options})
+
+
+def baselines(fetches: int, *, alone_learning_rate: float | None = None) -> tuple[Variant, ...]:
+    """Return Local, Random and Oracle; Local may need a learning rate of its own."""
+    slower = {} if alone_learning_rate is None else {"training.learning_rate": alone_learning_rate}
+    return (
+        Variant("local", {"name": "local"}, slower),
+        bare("random", fetches),
+        bare("oracle", fetches),
+    )
+
+
+def known_labels(preset: Preset) -> list[str]:
+    """Return every name `--strategy` accepts for a preset."""
+    return sorted({*STRATEGIES, *(variant.label for variant in preset.variants)})
+
+
+def unique(presets: Sequence[Preset]) -> dict[str, Preset]:
+    """Return presets by name; two of one name would hide each other."""
+    by_name = {preset.name: preset for preset in presets}
+    if len(by_name) != len(presets):
+        raise ConfigError("Two presets have the same name.")
+    return by_name

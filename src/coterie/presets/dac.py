@@ -1,0 +1,48 @@
+"""Presets of "Decentralized adaptive clustering" (Listo Zec et al. 2022)."""
+
+from __future__ import annotations
+
+from coterie.config import DataSettings, ModelSettings, RunConfig
+from coterie.data.scenario import PeerSettings
+from coterie.data.shifts import LabelShift, RotationShift
+from coterie.learning.trainer import TrainingSettings
+from coterie.presets.base import Preset, baselines
+
+FETCHES = 5
+
+_rotation4 = RunConfig(
+    preset="dac-cifar-rotation4",
+    data=DataSettings(datasets=("cifar10",)),
+    shift=RotationShift(angles=(0, 90, 180, 270)),
+    peers=PeerSettings(count=100, train_size=400, validation_size=100),
+    model=ModelSettings(name="cifar-cnn"),
+    training=TrainingSettings(learning_rate=3e-4, epochs=3),
+    strategy={"name": "random", "fetches": FETCHES},
+    rounds=200,
+    initialisation="independent",
+    best="trained",
+)
+
+PRESETS = (
+    Preset(
+        "dac-cifar-rotation4",
+        "CIFAR-10 rotated 0/90/180/270, 100 peers in 4 clusters",
+        _rotation4,
+        baselines(FETCHES),
+    ),
+    Preset(
+        "dac-cifar-labels",
+        "CIFAR-10 vehicles and animals, 100 peers in clusters of 40 and 60",
+        _rotation4.model_copy(
+            update={
+                "preset": "dac-cifar-labels",
+                "shift": LabelShift(groups=((0, 1, 8, 9), (2, 3, 4, 5, 6, 7))),
+                "peers": PeerSettings(
+                    count=100, clusters=(40, 60), train_size=400, validation_size=100
+                ),
+                "training": TrainingSettings(learning_rate=3e-5, epochs=3),
+            }
+        ),
+        baselines(FETCHES),
+    ),
+)

@@ -1,0 +1,82 @@
+"""Presets of HAST, layer-wise merging under temporal shift (Toftås et al. 2023)."""
+
+from __future__ import annotations
+
+from coterie.config import DataSettings, ModelSettings, RunConfig
+from coterie.data.drift import FedDrift2, FedDrift4, RandomDrift
+from coterie.data.scenario import PeerSettings
+from coterie.data.shifts import DatasetShift, LabelShift, LabelSwapShift
+from coterie.learning.trainer import TrainingSettings
+from coterie.presets.base import Preset, baselines
+
+FETCHES = 6
+"""DAC and Random get 2n = 6 models a round, as many as HAST's two steps of n = 3."""
+EVERY = 200
+LABELS = (0, 1, 3, 4, 5, 7, 8, 9)
+
+_labels2 = RunConfig(
+    preset="hast-cifar-labels2",
+    data=DataSettings(datasets=("cifar10",)),
+    shift=LabelShift(groups=((0, 1, 8, 9), (3, 4, 5, 7))),
+    drift=RandomDrift(every=EVERY),
+    peers=PeerSettings(count=50, train_size=250, validation_size=75),
+    model=ModelSettings(name="cifar-cnn"),
+    training=TrainingSettings(learning_rate=8e-5, epochs=3),
+    strategy={"name": "random", "fetches": FETCHES},
+    rounds=10 * EVERY,
+    best="trained",
+)
+
+PRESETS = (
+    Preset(
+        "hast-cifar-labels2",
+        "CIFAR-10 in two label groups, reshuffled among 50 peers every 200 rounds",
+        _labels2,
+        baselines(FETCHES),
+    ),
+    Preset(
+        "hast-swap2-feddrift",
+        "CIFAR-10, labels 0 and 1 swapped for more and more of 20 peers (FedDrift-2)",
+        _labels2.model_copy(
+            update={
+                "preset": "hast-swap2-feddrift",
+                "shift": LabelSwapShift(labels=LABELS, swaps=((), ((0, 1),))),
+                "drift": FedDrift2(every=EVERY),
+                "peers": PeerSettings(count=20, train_size=250, validation_size=75),
+            }
+        ),
+        baselines(FETCHES),
+    ),
+    Preset(
+        "hast-swap4-feddrift",
+        "CIFAR-10, four meanings of the labels that come and go among 20 peers (FedDrift-4)",
+        _labels2.model_copy(
+            update={
+                "preset": "hast-swap4-feddrift",
+                "shift": LabelSwapShift(
+                    labels=LABELS, swaps=((), ((0, 1),), ((3, 4),), ((5, 7),))
+                ),
+                "drift": FedDrift4(every=EVERY),
+                "peers": PeerSettings(count=20, train_size=250, validation_size=75),
+            }
+        ),
+        baselines(FETCHES),
+    ),
+    Preset(
+        "hast-pacs",
+        "PACS: photos, paintings, cartoons, sketches, reshuffled among 20 peers",
+        _labels2.model_copy(
+            update={
+                "preset": "hast-pacs",
+                "data": DataSettings(
+                    datasets=("pacs-photo", "pacs-art_painting", "pacs-cartoon", "pacs-sketch")
+                ),
+                "shift": DatasetShift(),
+                "peers": PeerSettings(count=20, train_size=175, validation_size=75),
+                "model": ModelSettings(name="pacs-cnn"),
+                "rounds": 4 * EVERY,
+            }
+        ),
+        baselines(FETCHES),
+    ),
+)

@@ -1,0 +1,131 @@
+"""Checkpoints: one safetensors file, named by its round and its own checksum.
+
+The name holds the first 16 hex digits of the file's SHA-256, so a damaged file is recognised, and
+renaming it into place is the only step that has to be atomic. The file is written as a stream, in
+the published format: writing through the library would copy every model once more in memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError, safe_open
+
+from coterie.errors import StorageError
+from coterie.storage import PARTIAL, explained, make_folder, write_atomically
+
+KEEP = 2
+ARRAY = "array:"
+"""How the JSON part refers to an array of the file."""
+DTYPES = {
+    "float32": "F32", "float64": "F64", "int64": "I64", "int32": "I32", "uint8": "U8",
+    "int8": "I8", "int16": "I16", "float16": "F16", "bool": "BOOL",
+}  # fmt: skip
+
+
+class Checkpoints:
+    """The checkpoints of one run; the newest `KEEP` are kept."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        make_folder(folder)
+
+    def write(self, next_round: int, saved: dict[str, Any]) -> Path:
+        """Write a checkpoint atomically, then delete all but the newest ones."""
+        arrays: dict[str, npt.NDArray[Any]] = {}
+        plain = _take_arrays_out(saved, "", arrays)
+        path = write_atomically(
+            self._folder, lambda file: _write_file(file, next_round, plain, arrays)
+        )
+        with explained(f"tidy up {self._folder}"):
+            for old in self._newest_first()[KEEP:]:
+                old.unlink()
+        return path
+
+    def read_newest(self, warn: Callable[[str], None]) -> dict[str, Any] | None:
+        """Return the newest undamaged checkpoint; None if there is not even one file."""
+        candidates = self._newest_first()
+        for path in candidates:
+            try:
+                return _read_file(path)
+            except (StorageError, SafetensorError, OSError, ValueError, KeyError) as error:
+                warn(f"The checkpoint {path} is damaged ({error}); trying the one before.")
+        if candidates:
+            raise StorageError(
+                f"All {len(candidates)} checkpoints in {self._folder} are damaged; the run cannot "
+                "be resumed. Start it again in another folder."
+            )
+        return None
+
+    def _newest_first(self) -> list[Path]:
+        for leftover in self._folder.glob(f"*{PARTIAL}"):
+            leftover.unlink(missing_ok=True)
+        return sorted(self._folder.glob("round-*.safetensors"), reverse=True)
+
+
+def _write_file(
+    file: BinaryIO, next_round: int, plain: Any, arrays: dict[str, npt.NDArray[Any]]  # noqa: ANN401
+) -> str:
+    header: dict[str, Any] = {"__metadata__": {"state": json.dumps(plain)}}
+    position = 0
+    for name, array in arrays.items():
+        header[name] = {
+            "dtype": DTYPES[array.dtype.name],
+            "shape": list(array.shape),
+            "data_offsets": [position, position + array.nbytes],
+        }
+        position += array.nbytes
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    digest = hashlib.sha256()
+    for piece in (len(text).to_bytes(8, "little"), text, *map(_bytes_of, arrays.values())):
+        digest.update(piece)
+        file.write(piece)
+    return f"round-{next_round:07d}-{digest.hexdigest()[:16]}.safetensors"
+
+
+def _bytes_of(array: npt.NDArray[Any]) -> memoryview:
+    flat = np.ascontiguousarray(array).reshape(-1)
+    return memoryview(flat.view(np.uint8)) if flat.size else memoryview(b"")
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest[:16] != path.stem.rsplit("-", 1)[-1]:
+        raise StorageError("its checksum is wrong")
+    with safe_open(path, framework="numpy") as file:
+        plain = json.loads(file.metadata()["state"])
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 — no iterator
+    restored: dict[str, Any] = _put_arrays_back(plain, arrays)
+    return restored
+
+
+def _take_arrays_out(value: Any, name: str, arrays: dict[str, npt.NDArray[Any]]) -> Any:  # noqa: ANN401
+    """Return plain data in which every array is replaced by its name in `arrays`."""
+    if isinstance(value, np.ndarray):
+        arrays[name] = value
+        return ARRAY + name
+    if isinstance(value, dict):
+        return {key: _take_arrays_out(item, f"{name}/{key}", arrays) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [
+            _take_arrays_out(item, f"{name}/{number}", arrays) for number, item in enumerate(value)
+        ]
+    return value
+
+
+def _put_arrays_back(value: Any, arrays: dict[str, npt.NDArray[Any]]) -> Any:  # noqa: ANN401
+    if isinstance(value, str) and value.startswith(ARRAY):
+        return arrays[value.removeprefix(ARRAY)]
+    if isinstance(value, dict):
+        return {key: _put_arrays_back(item, arrays) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_put_arrays_back(item, arrays) for item in value]
+    return value

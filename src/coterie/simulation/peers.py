@@ -1,0 +1,295 @@
+"""Answers the requests of peers' strategies: steps all generators together, equal requests at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.errors import StrategyError
+from coterie.learning.trainer import EvaluateJob, Matrix, ModelReference, TrainJob
+from coterie.randomness import generator, key_bits
+from coterie.simulation.round import Round
+from coterie.simulation.state import State
+from coterie.strategies.base import (
+    AskScore,
+    Fetch,
+    Me,
+    Merge,
+    Metric,
+    Offer,
+    Plan,
+    Receive,
+    Request,
+    Score,
+    Send,
+    Strategy,
+    Train,
+)
+
+AnyRequest = TypeVar("AnyRequest", bound=Request)
+Answers = dict[int, Any]
+
+
+class PeerRuntime:
+    """Drives the rounds of many peers; each strategy sees just what a real peer would."""
+
+    def __init__(self, state: State, strategies: list[Strategy]) -> None:
+        self._state = state
+        self.strategies = strategies
+        self._everybody = np.arange(state.num_peers)
+        self._messages = [strategy.message() for strategy in strategies]
+        self._inboxes: list[dict[int, Matrix]] = [{} for _ in strategies]
+        self._held: list[dict[int, Matrix]] = [{} for _ in strategies]
+        self._fetched: list[set[int]] = [set() for _ in strategies]
+        self._trainings = np.zeros(state.num_peers, dtype=np.int64)
+        # The order in which waiting requests are answered: what peers send each other comes
+        # before what they receive, and training last, so that all peers train together.
+        self._handlers: dict[type[Request], Callable[[Round, dict[int, Any]], Answers]] = {
+            Send: self._send,
+            Fetch: self._fetch,
+            AskScore: self._ask_score,
+            Score: self._score,
+            Receive: self._receive,
+            Merge: self._merge,
+            Train: self._train,
+        }
+
+    def start(self, now: Round) -> None:
+        """Round 0: everybody trains alone once and publishes the result."""
+        self._trainings[:] = 0
+        self._train(now, {peer: Train() for peer in range(self._state.num_peers)})
+        self._finish(now, self._everybody)
+
+    def run(self, now: Round) -> None:
+        """Run one round for the active peers."""
+        self._trainings[:] = 0
+        active = now.active_peers
+        if self._state.settings.schedule == "synchronous":
+            self._drive(now, active)
+            self._finish(now, active)
+            return
+        for peer in generator(self._state.settings.seed, "order", now.number).permutation(active):
+            turn = np.array([peer])
+            self._drive(now, turn)
+            self._finish(now, turn)
+
+    def _drive(self, now: Round, peers: npt.NDArray[np.int64]) -> None:
+        plans = {int(peer): self.strategies[peer].round(self._me(now, int(peer))) for peer in peers}
+        for peer in plans:
+            self._held[peer].clear()
+            self._fetched[peer].clear()
+        waiting: dict[int, Request] = {}
+        for peer, plan in plans.items():
+            self._step(plan, peer, None, waiting)
+        while waiting:
+            kind = next(k for k in self._handlers if any(type(r) is k for r in waiting.values()))
+            batch = {peer: r for peer, r in waiting.items() if type(r) is kind}
+            answers = self._handlers[kind](now, batch)
+            for peer in batch:
+                del waiting[peer]
+                self._step(plans[peer], peer, answers.get(peer), waiting)
+
+    def _step(self, plan: Plan, peer: int, answer: Any, waiting: dict[int, Request]) -> None:  # noqa: ANN401
+        try:
+            request = plan.send(answer)
+        except StopIteration:
+            return
+        if type(request) not in self._handlers:
+            raise StrategyError(
+                f"Strategy '{self.strategies[peer].name}' yielded {request!r}, which is not a "
+                f"request; use one of {', '.join(kind.__name__ for kind in self._handlers)}."
+            )
+        waiting[peer] = request
+
+    def _me(self, now: Round, peer: int) -> Me:
+        return Me(
+            peer=peer,
+            round=now.number,
+            known=self._everybody,
+            num_samples=len(self._state.samples[peer].train),
+            rng=generator(self._state.settings.seed, "strategy", peer, now.number),
+            truth=now.truth if self.strategies[peer].uses_ground_truth else None,
+        )
+
+    def _transmit(
+        self, now: Round, kind: str, asker: int, receiver: int, sender: int, extra_bytes: int = 0
+    ) -> bool:
+        """Send one model over the network and note it; return whether it arrived."""
+        other = sender if asker == receiver else receiver
+        if not now.online[other]:
+            return False
+        delivered = self._state.network.delivers(asker)
+        size = self._state.layout.num_bytes + extra_bytes
+        now.exchanges.add(kind, receiver, sender, size, delivered)
+        return delivered
+
+    def _check_targets(self, now: Round, peer: int, request: Fetch | AskScore | Send) -> None:
+        for target in request.peers:
+            if target == peer or not 0 <= target < self._state.num_peers:
+                wrong = "itself" if target == peer else f"peer {target}, who does not exist"
+                raise self._broken(now, peer, f"chose {wrong} in {request}")
+
+    def _broken(self, now: Round, peer: int, what: str) -> StrategyError:
+        return StrategyError(
+            f"Strategy '{self.strategies[peer].name}' of peer {peer} {what}, in round {now.number}."
+        )
+
+    def _fetch(self, now: Round, requests: dict[int, Fetch]) -> Answers:
+        answers: Answers = {}
+        for peer, request in requests.items():
+            self._check_targets(now, peer, request)
+            offers = []
+            for sender in request.peers:
+                message = self._messages[sender]
+                extra = sum(array.nbytes for array in message.values())
+                if self._transmit(now, "fetch", peer, peer, sender, extra):
+                    offers.append(self._offer(sender))
+                    self._held[peer][sender] = self._state.published[sender]
+                    self._fetched[peer].add(sender)
+            answers[peer] = offers
+        return answers
+
+    def _offer(self, sender: int) -> Offer:
+        return Offer(sender, len(self._state.samples[sender].train), self._messages[sender])
+
+    def _score(self, now: Round, requests: dict[int, Score]) -> Answers:
+        jobs, places = [], []
+        for peer, request in requests.items():
+            for offer in request.offers:
+                if offer.peer not in self._fetched[peer]:
+                    raise self._broken(now, peer, f"scored peer {offer.peer} without a fetch")
+                jobs.append(
+                    EvaluateJob(
+                        ModelReference("published", offer.peer), self._state.samples[peer].train
+                    )
+                )
+                places.append((peer, offer.peer, request.metric))
+        return self._measure(requests, jobs, places)
+
+    def _ask_score(self, now: Round, requests: dict[int, AskScore]) -> Answers:
+        jobs, places = [], []
+        for peer, request in requests.items():
+            self._check_targets(now, peer, request)
+            for judge in request.peers:
+                if self._transmit(now, "probe", peer, judge, peer):
+                    jobs.append(
+                        EvaluateJob(
+                            ModelReference("published", peer), self._state.samples[judge].train
+                        )
+                    )
+                    places.append((peer, judge, request.metric))
+        return self._measure(requests, jobs, places)
+
+    def _measure(
+        self,
+        requests: Iterable[int],
+        jobs: list[EvaluateJob],
+        places: list[tuple[int, int, Metric]],
+    ) -> Answers:
+        answers: dict[int, dict[int, float]] = {peer: {} for peer in requests}
+        results = self._state.trainer.evaluate(jobs)
+        for (peer, other, metric), result in zip(places, results, strict=True):
+            answers[peer][other] = result.loss if metric == "loss" else result.accuracy
+        return answers
+
+    def _send(self, now: Round, requests: dict[int, Send]) -> Answers:
+        for peer, request in requests.items():
+            self._check_targets(now, peer, request)
+            for receiver in request.peers:
+                if self._transmit(now, "push", peer, receiver, peer):
+                    model = self._state.published[peer]
+                    # In turn, a published model may change before the receiver's turn comes.
+                    in_turn = self._state.settings.schedule == "sequential"
+                    self._inboxes[receiver][peer] = model.copy() if in_turn else model
+        return {}
+
+    def _receive(self, now: Round, requests: dict[int, Receive]) -> Answers:
+        answers: Answers = {}
+        for peer in requests:
+            arrivals = self._inboxes[peer]
+            self._inboxes[peer] = {}
+            self._held[peer].update(arrivals)
+            answers[peer] = [self._offer(sender) for sender in sorted(arrivals)]
+        return answers
+
+    def _merge(self, now: Round, requests: dict[int, Merge]) -> Answers:
+        for peer, request in requests.items():
+            self._check_merge(now, peer, request.weights)
+            mine = self._state.current[peer]
+            for part in self._state.layout.last_layers(request.last_layers):
+                mine[part] *= np.float32(request.weights.get(peer, 0.0))
+                for other, weight in request.weights.items():
+                    if other != peer:
+                        mine[part] += np.float32(weight) * self._held[peer][other][part]
+            for other, weight in request.weights.items():
+                if other != peer:
+                    now.exchanges.merged(peer, other, weight)
+            now.merged[peer] |= len(request.weights) > 1
+        return {}
+
+    def _check_merge(self, now: Round, peer: int, weights: Mapping[int, float]) -> None:
+        for other, weight in weights.items():
+            if other != peer and other not in self._held[peer]:
+                raise self._broken(now, peer, f"merged peer {other} without having its model")
+            if not math.isfinite(weight):
+                raise self._broken(now, peer, f"gave peer {other} the merge weight {weight}")
+        if not math.isclose(sum(weights.values()), 1.0, abs_tol=1e-6):
+            raise self._broken(
+                now, peer, f"merged with weights that sum to {sum(weights.values())} instead of 1"
+            )
+
+    def _train(self, now: Round, requests: dict[int, Train]) -> Answers:
+        self._state.validate_merged(now, np.array([p for p in requests if now.merged[p]], np.int64))
+        state, jobs = self._state, []
+        for peer, request in requests.items():
+            bits = key_bits(
+                state.settings.seed, "training", peer, now.number, int(self._trainings[peer])
+            )
+            self._trainings[peer] += 1
+            jobs.append(
+                TrainJob(
+                    ModelReference("current", peer),
+                    state.samples[peer].train,
+                    request.epochs or state.settings.training.epochs,
+                    bits,
+                    request.last_layers,
+                )
+            )
+        losses = state.trainer.train(jobs)
+        state.note_training(now, np.array(list(requests), np.int64), losses)
+        return dict(zip(requests, losses, strict=True))
+
+    def _finish(self, now: Round, peers: npt.NDArray[np.int64]) -> None:
+        """Validate what came out of the round and publish it."""
+        self._state.validate_trained(now, peers)
+        self._state.published[peers] = self._state.current[peers]
+        for peer in peers:
+            self._messages[peer] = self.strategies[peer].message()
+
+    def serve_best(self, peers: npt.NDArray[np.int64]) -> None:
+        """From now on these peers, which have stopped, serve their best models."""
+        self._state.current[peers] = self._state.best[peers]
+        self._state.published[peers] = self._state.best[peers]
+
+    def save(self) -> dict[str, Any]:
+        """Return what must survive between rounds, as plain data."""
+        return {
+            "strategies": [strategy.save() for strategy in self.strategies],
+            "messages": [dict(message) for message in self._messages],
+            "inboxes": [
+                {str(sender): model for sender, model in inbox.items()} for inbox in self._inboxes
+            ],
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Take back what `save` returned."""
+        for strategy, state in zip(self.strategies, saved["strategies"], strict=True):
+            strategy.restore(state)
+        self._messages = list(saved["messages"])
+        self._inboxes = [
+            {int(sender): model for sender, model in inbox.items()} for inbox in saved["inboxes"]
+        ]

@@ -1,0 +1,133 @@
+"""Records what happens in a run: Parquet, in parts that are readable while the run goes on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from coterie.simulation.records import SCHEMAS, parts_of, read_table
+from coterie.simulation.round import Round
+from coterie.storage import explained, make_folder, write_atomically
+
+FLUSH_SECONDS = 2.0
+
+
+class Recorder:
+    """Collects the rows of rounds; `flush` writes them, `finish` joins the parts to one file."""
+
+    def __init__(self, run: Path | None = None) -> None:
+        self._run = run
+        self._rows: dict[str, list[pa.Table]] = {name: [] for name in SCHEMAS}
+        self._rounds: list[int] = []
+        self._clock = _clock()
+        self._flushed = time.monotonic()
+        if run is not None:
+            for name in SCHEMAS:
+                make_folder(run / name)
+
+    def add(self, now: Round) -> None:
+        """Take in a finished round."""
+        clock = _clock()
+        wall, cpu = (new - old for new, old in zip(clock, self._clock, strict=True))
+        self._clock = clock
+        timings = {
+            "round": np.array([now.number], dtype=np.int32),
+            "wall_seconds": np.array([wall]),
+            "cpu_seconds": np.array([cpu]),
+        }
+        for name, columns in (*now.tables().items(), ("timings", timings)):
+            arrays = [pa.array(columns[field.name], type=field.type) for field in SCHEMAS[name]]
+            self._rows[name].append(pa.Table.from_arrays(arrays, schema=SCHEMAS[name]))
+        self._rounds.append(now.number)
+
+    def table(self, name: str) -> pa.Table:
+        """Return everything recorded so far."""
+        fresh = self._rows[name]
+        if self._run is not None:
+            return pa.concat_tables([read_table(self._run, name), *fresh])
+        return pa.concat_tables(fresh) if fresh else SCHEMAS[name].empty_table()
+
+    def flush(self) -> None:
+        """Write the rounds since the last flush as one part of each table."""
+        if self._run is None or not self._rounds:
+            return
+        part = _part_name(self._rounds[0], self._rounds[-1])
+        for name, tables in self._rows.items():
+            _write(self._run / name, part, pa.concat_tables(tables))
+            tables.clear()
+        self._rounds.clear()
+        self._flushed = time.monotonic()
+
+    def flush_if_due(self) -> None:
+        """Write what has waited long enough for somebody to want to see it."""
+        if time.monotonic() - self._flushed >= FLUSH_SECONDS:
+            self.flush()
+
+    def finish(self) -> None:
+        """Join the parts of each table to one file."""
+        self.flush()
+        if self._run is None:
+            return
+        for name in SCHEMAS:
+            parts = parts_of(self._run, name)
+            if parts:
+                _write(self._run, f"{name}.parquet", read_table(self._run, name))
+            _remove(parts)
+            with explained(f"tidy up {self._run / name}"):
+                (self._run / name).rmdir()
+
+    def rewind(self, next_round: int) -> None:
+        """Forget what was recorded of `next_round` and later, before continuing from there."""
+        if self._run is None:
+            return
+        for name in SCHEMAS:
+            whole, parts = self._run / f"{name}.parquet", parts_of(self._run, name)
+            if whole.exists():
+                table = read_table(self._run, name)
+                early = table.filter(pc.less(table["round"], next_round))
+                _write(self._run / name, _part_name(0, next_round - 1), early)
+                parts = [whole, *parts]
+            _remove(part for part in parts if part == whole or _first_round(part) >= next_round)
+
+
+def _write(folder: Path, name: str, table: pa.Table) -> None:
+    def fill(file: BinaryIO) -> str:
+        # One chunk, so that the bytes do not depend on how often the run was flushed.
+        pq.write_table(table.combine_chunks(), file, compression="zstd")
+        return name
+
+    write_atomically(folder, fill)
+
+
+def _part_name(first: int, last: int) -> str:
+    return f"{first:07d}-{last:07d}.parquet"
+
+
+def _first_round(part: Path) -> int:
+    return int(part.name.split("-")[0])
+
+
+def _remove(parts: Iterable[Path]) -> None:
+    for part in parts:
+        with explained(f"remove {part}"):
+            part.unlink()
+
+
+def _clock() -> tuple[float, float]:
+    """Return wall time and the CPU time of this process and its workers."""
+    return time.perf_counter(), _cpu_seconds()
+
+
+def _cpu_seconds() -> float:
+    process = psutil.Process()
+    return sum(
+        sum(one.cpu_times()[:2]) for one in (process, *process.children()) if one.is_running()
+    )

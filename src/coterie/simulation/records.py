@@ -1,0 +1,72 @@
+"""The tables of a run: their columns, and reading them while the run goes on or after it.
+
+A run folder holds each table as `NAME.parquet` once the run has finished, and until then as parts
+in the folder `NAME/`, named by their first and last round.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from coterie.errors import StorageError
+from coterie.simulation.round import MEASURES
+
+_WHO = [("round", pa.int32()), ("peer", pa.int32()), ("cluster", pa.int32())]
+
+SCHEMAS = {
+    "metrics": pa.schema(
+        [
+            *_WHO,
+            ("step", pa.int32()),
+            ("status", pa.string()),
+            *((name, pa.float64()) for name in MEASURES),
+            ("models_received", pa.int32()),
+            ("bytes_received", pa.int64()),
+            ("models_sent", pa.int32()),
+            ("bytes_sent", pa.int64()),
+        ]
+    ),
+    "exchanges": pa.schema(
+        [
+            ("round", pa.int32()),
+            ("kind", pa.string()),
+            ("receiver", pa.int32()),
+            ("sender", pa.int32()),
+            ("bytes", pa.int64()),
+            ("delivered", pa.bool_()),
+            ("weight", pa.float64()),
+        ]
+    ),
+    "neighbours": pa.schema(
+        [
+            *_WHO,
+            ("num_received", pa.int32()),
+            ("num_same_cluster", pa.int32()),
+            ("weight_others", pa.float64()),
+            ("weight_same_cluster", pa.float64()),
+        ]
+    ),
+    "timings": pa.schema(
+        [("round", pa.int32()), ("wall_seconds", pa.float64()), ("cpu_seconds", pa.float64())]
+    ),
+}
+
+
+def read_table(run: Path, name: str) -> pa.Table:
+    """Return a table of a run, as far as it has been recorded."""
+    whole = run / f"{name}.parquet"
+    try:
+        if whole.exists():
+            return pq.read_table(whole, schema=SCHEMAS[name])
+        parts = [pq.read_table(part, schema=SCHEMAS[name]) for part in parts_of(run, name)]
+    except (OSError, pa.ArrowException) as error:
+        raise StorageError(f"Cannot read the table '{name}' of {run}: {error}") from error
+    return pa.concat_tables(parts) if parts else SCHEMAS[name].empty_table()
+
+
+def parts_of(run: Path, name: str) -> list[Path]:
+    """Return the parts of a table, oldest first."""
+    return sorted((run / name).glob("*.parquet"))

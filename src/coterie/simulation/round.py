@@ -1,0 +1,72 @@
+"""What is known about one round while it runs, and what is recorded of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.simulation.exchanges import ExchangeLog, neighbour_statistics, traffic
+from coterie.strategies.base import GroundTruth
+
+STATUSES = ("active", "offline", "stopped")
+MEASURES = (
+    "train_loss",
+    "validation_loss_before",
+    "validation_accuracy_before",
+    "validation_loss_merged",
+    "validation_accuracy_merged",
+    "validation_loss_trained",
+    "validation_accuracy_trained",
+    "test_loss",
+    "test_accuracy",
+)
+"""Before: the published model, before merging. Test: the best model. NaN: not measured."""
+
+
+@dataclass
+class Round:
+    """One round; every array has one entry per peer, (K,)."""
+
+    number: int
+    step: int
+    online: npt.NDArray[np.bool_]
+    stopped: npt.NDArray[np.bool_]
+    truth: GroundTruth
+    exchanges: ExchangeLog = field(default_factory=ExchangeLog)
+
+    def __post_init__(self) -> None:
+        self.merged = np.zeros(len(self.online), dtype=bool)
+        self.measures = {name: np.full(len(self.online), np.nan) for name in MEASURES}
+
+    @property
+    def active_peers(self) -> npt.NDArray[np.int64]:
+        """Those who take part: online and not stopped."""
+        return np.flatnonzero(self.online & ~self.stopped)
+
+    def tables(self) -> dict[str, dict[str, npt.NDArray[Any]]]:
+        """Return the columns of every table this round adds rows to."""
+        num_peers = len(self.online)
+        exchanges = self.exchanges.columns()
+        status = np.where(self.stopped, 2, np.where(self.online, 0, 1))
+        who = {
+            "round": np.full(num_peers, self.number, dtype=np.int32),
+            "peer": np.arange(num_peers, dtype=np.int32),
+            "cluster": self.truth.clusters.astype(np.int32),
+        }
+        return {
+            "metrics": {
+                **who,
+                "step": np.full(num_peers, self.step, dtype=np.int32),
+                "status": np.array(STATUSES, dtype=object)[status],
+                **self.measures,
+                **traffic(exchanges, num_peers),
+            },
+            "exchanges": {
+                "round": np.full(len(exchanges["kind"]), self.number, dtype=np.int32),
+                **exchanges,
+            },
+            "neighbours": {**who, **neighbour_statistics(exchanges, self.truth.clusters)},
+        }

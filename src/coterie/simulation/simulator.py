@@ -1,0 +1,147 @@
+"""The simulator: thousands of peers on one machine, round by round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from coterie.data.world import World
+from coterie.errors import ConfigError
+from coterie.learning.parallel import ParallelTrainer, can_fork
+from coterie.learning.torch_trainer import TorchTrainer
+from coterie.models.layout import Layout
+from coterie.simulation.peers import PeerRuntime
+from coterie.simulation.round import Round
+from coterie.simulation.server import ServerRuntime
+from coterie.simulation.settings import SimulationSettings
+from coterie.simulation.state import State
+from coterie.strategies.base import GroundTruth, Strategy
+from coterie.strategies.server import ServerStrategy
+
+
+class Simulation:
+    """One run: a world, a model, a strategy. `advance` runs the next round; use as a context."""
+
+    def __init__(
+        self,
+        world: World,
+        build: Callable[[], nn.Module],
+        make_strategy: Callable[[], Strategy | ServerStrategy],
+        settings: SimulationSettings,
+        *,
+        threads: int = 1,
+    ) -> None:
+        first = make_strategy()
+        first.check(world.num_peers)
+        is_server = isinstance(first, ServerStrategy)
+        self.world = world
+        self.settings = settings
+        self.next_round = 0
+        self.state = State(
+            world,
+            build,
+            Layout.of(build()),
+            settings,
+            first.num_models(len(world.cluster_names)) if is_server else 0,
+        )
+        self.state.enter(0)
+        self._runtime: ServerRuntime | PeerRuntime = (
+            ServerRuntime(self.state, first)
+            if is_server
+            else PeerRuntime(self.state, _for_every_peer(make_strategy, world.num_peers))
+        )
+        self._bind_trainer(build, threads)
+
+    def _bind_trainer(self, build: Callable[[], nn.Module], threads: int) -> None:
+        if threads < 1:
+            raise ConfigError(f"At least one thread is needed, not {threads}.")
+        trainer = TorchTrainer(
+            build,
+            self.settings.training,
+            self.state.workspace,
+            is_classification=self.world.is_classification,
+        )
+        parallel = threads > 1 and self.world.num_peers > 1 and can_fork()
+        self.state.trainer = ParallelTrainer(trainer, threads) if parallel else trainer
+
+    def __enter__(self) -> Simulation:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.state.trainer.close()
+
+    @property
+    def finished(self) -> bool:
+        """Whether all rounds are done, or everybody has stopped and nothing will change."""
+        if self.next_round > self.settings.rounds:
+            return True
+        last_step = self.world.step_of(self.settings.rounds)
+        everybody_stopped = bool(self.state.progress.stopped.all())
+        return everybody_stopped and self.world.step_of(self.next_round) == last_step
+
+    def advance(self) -> Round:
+        """Run the next round and return what happened; round 0 is the initial training."""
+        now = self._begin(self.next_round)
+        if now.number == 0:
+            self._runtime.start(now)
+        else:
+            self._runtime.run(now)
+        self._runtime.serve_best(self.state.progress.stop_impatient(now.number))
+        self.next_round += 1
+        if self._is_test_round(now.number):
+            self.state.test(now)
+        return now
+
+    def _begin(self, number: int) -> Round:
+        step = self.world.step_of(number)
+        now = Round(
+            number=number,
+            step=step,
+            online=self.state.network.begin(number),
+            stopped=self.state.progress.stopped.copy(),
+            truth=GroundTruth(self.world.clusters(step)),
+        )
+        if number > 0 and step != self.world.step_of(number - 1):
+            self.state.enter(step)
+            self.state.shift(now)
+        self.state.begin(now)
+        return now
+
+    def _is_test_round(self, number: int) -> bool:
+        return (
+            self.finished
+            or number % self.settings.test_every == 0
+            or self.world.step_of(number + 1) != self.world.step_of(number)
+        )
+
+    def best_models(self) -> np.ndarray[Any, np.dtype[np.float32]]:
+        """Return a copy of every peer's best model, (K, P)."""
+        return self.state.best.copy()
+
+    def save(self) -> dict[str, Any]:
+        """Return everything the rest of the run depends on, as plain data."""
+        return {
+            "next_round": self.next_round,
+            "layout": self.state.layout.fingerprint,
+            "state": self.state.save(),
+            "runtime": self._runtime.save(),
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Continue where `save` was called."""
+        if saved["layout"] != self.state.layout.fingerprint:
+            raise ConfigError("The checkpoint was written with another model.")
+        self.next_round = saved["next_round"]
+        self.state.enter(self.world.step_of(max(self.next_round - 1, 0)))
+        self.state.restore(saved["state"])
+        self._runtime.restore(saved["runtime"])
+
+
+def _for_every_peer(
+    make_strategy: Callable[[], Strategy | ServerStrategy], num_peers: int
+) -> list[Strategy]:
+    made = [make_strategy() for _ in range(num_peers)]
+    return [strategy for strategy in made if isinstance(strategy, Strategy)]

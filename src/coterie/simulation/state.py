@@ -1,0 +1,171 @@
+"""The peers' models and what is known about them between rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from torch import nn
+
+from coterie.data.pools import PeerSamples
+from coterie.data.world import World
+from coterie.errors import TrainingError
+from coterie.learning.trainer import EvaluateJob, Matrix, ModelReference, Trainer, Workspace
+from coterie.memory import shared_array
+from coterie.models.layout import Layout
+from coterie.models.vector import initial_vector
+from coterie.randomness import key_bits
+from coterie.simulation.network import Network
+from coterie.simulation.progress import Progress
+from coterie.simulation.round import Round
+from coterie.simulation.settings import SimulationSettings
+
+Peers = npt.NDArray[np.int64]
+Part = Literal["validation", "test"]
+
+
+class State:
+    """K peers as three K×P matrices: working, published and best models."""
+
+    samples: list[PeerSamples]
+    """Each peer's data in the current step."""
+
+    def __init__(
+        self,
+        world: World,
+        build: Callable[[], nn.Module],
+        layout: Layout,
+        settings: SimulationSettings,
+        num_server_models: int = 0,
+    ) -> None:
+        self.world = world
+        self.settings = settings
+        self.layout = layout
+        self.num_peers = world.num_peers
+        shape = (world.num_peers, layout.size)
+        self.current: Matrix = shared_array(shape, np.float32)
+        self.published: Matrix = shared_array(shape, np.float32)
+        self.best: Matrix = shared_array(shape, np.float32)
+        self.server: Matrix = shared_array((num_server_models, layout.size), np.float32)
+        self.workspace = Workspace(
+            world.pools,
+            {
+                "current": self.current,
+                "published": self.published,
+                "best": self.best,
+                "server": self.server,
+            },
+        )
+        self.trainer: Trainer
+        self.progress = Progress(settings, world.num_peers)
+        self.network = Network(settings.network, world.num_peers, settings.seed)
+        self._latest = np.full((2, world.num_peers), np.nan)
+        self._tested = np.full((2, world.num_peers), np.nan)
+        self._initialise(build)
+
+    def _initialise(self, build: Callable[[], nn.Module]) -> None:
+        common = self.settings.initialisation == "common"
+        start = initial_vector(build, key_bits(self.settings.seed, "initial weights"))
+        for rows in (self.current, self.server):
+            for row in range(len(rows)):
+                # The peer's number is the key: a run with more peers starts the first ones alike.
+                bits = key_bits(self.settings.seed, "initial weights", row)
+                rows[row] = start if common else initial_vector(build, bits)
+        self.best[:] = self.current
+
+    def enter(self, step: int) -> None:
+        """Put the data of a step before the peers."""
+        self.samples = self.world.enter(step)
+
+    def shift(self, now: Round) -> None:
+        """The data have changed: forget the bests, wake everybody, look at the models afresh."""
+        self.progress.start_anew(now.number)
+        now.stopped[:] = False
+        self.best[:] = self.current
+        self._tested[:] = np.nan
+        self._latest[:] = self._evaluate("current", np.arange(self.num_peers), "validation")
+
+    def begin(self, now: Round) -> None:
+        """Note how good the published models are before anything is merged."""
+        now.measures["validation_loss_before"][:] = self._latest[0]
+        now.measures["validation_accuracy_before"][:] = self._latest[1]
+
+    def validate_merged(self, now: Round, peers: Peers) -> None:
+        """Validate working models after merging, once a round; they may be bests already."""
+        peers = peers[np.isnan(now.measures["validation_loss_merged"][peers])]
+        values = self._evaluate("current", peers, "validation")
+        self._note(now, "merged", peers, values)
+        if self.settings.best == "any":
+            self._remember(now, peers, values)
+
+    def note_training(self, now: Round, peers: Peers, losses: Sequence[float]) -> None:
+        """Note training losses; models that left the finite numbers end the run."""
+        now.measures["train_loss"][peers] = losses
+        broken = peers[~np.isfinite(losses)]
+        if len(broken):
+            raise TrainingError(
+                f"Training diverged in round {now.number}: the model of peer {broken[0]}"
+                f"{f' and {len(broken) - 1} others' if len(broken) > 1 else ''} holds NaN or "
+                f"infinite values. A learning rate below {self.settings.training.learning_rate:g} "
+                "usually helps: --set training.learning_rate=…"
+            )
+
+    def validate_trained(self, now: Round, peers: Peers) -> None:
+        """Validate what came out of a round; where nothing was merged, before counts as merged."""
+        merged = now.measures["validation_loss_merged"]
+        alone = peers[np.isnan(merged[peers]) & ~now.merged[peers]]
+        self._note(now, "merged", alone, self._latest[:, alone])
+        self.validate_merged(now, peers[np.isnan(merged[peers]) & now.merged[peers]])
+        values = self._evaluate("current", peers, "validation")
+        self._note(now, "trained", peers, values)
+        self._latest[:, peers] = values
+        self._remember(now, peers, values)
+
+    def test(self, now: Round) -> None:
+        """Test every best model on its peer's current distribution; unchanged ones only once."""
+        outdated = np.flatnonzero(np.isnan(self._tested[0]))
+        self._tested[:, outdated] = self._evaluate("best", outdated, "test")
+        now.measures["test_loss"][:], now.measures["test_accuracy"][:] = self._tested
+
+    def _remember(self, now: Round, peers: Peers, values: npt.NDArray[np.float64]) -> None:
+        improved = self.progress.consider(peers, now.number, values[0], values[1])
+        self.best[improved] = self.current[improved]
+        self._tested[:, improved] = np.nan
+
+    def _note(
+        self, now: Round, when: str, peers: Peers, values: npt.NDArray[np.float64]
+    ) -> None:
+        now.measures[f"validation_loss_{when}"][peers] = values[0]
+        now.measures[f"validation_accuracy_{when}"][peers] = values[1]
+
+    def _evaluate(self, matrix: str, peers: Peers, part: Part) -> npt.NDArray[np.float64]:
+        """Return mean losses and accuracies, (2, peers)."""
+        jobs = [
+            EvaluateJob(ModelReference(matrix, int(peer)), getattr(self.samples[peer], part))
+            for peer in peers
+        ]
+        results = self.trainer.evaluate(jobs)
+        return np.array([[r.loss for r in results], [r.accuracy for r in results]])
+
+    def save(self) -> dict[str, Any]:
+        """Return what must survive between rounds; published models equal current ones then."""
+        return {
+            "current": self.current,
+            "best": self.best,
+            "server": self.server,
+            "latest": self._latest,
+            "tested": self._tested,
+            "progress": self.progress.save(),
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Take back what `save` returned."""
+        self.current[:] = saved["current"]
+        self.published[:] = saved["current"]
+        self.best[:] = saved["best"]
+        self.server[:] = saved["server"]
+        self._latest[:] = saved["latest"]
+        self._tested[:] = saved["tested"]
+        self.progress.restore(saved["progress"])

@@ -1,0 +1,66 @@
+"""Writing files so that a crash, a full disk or kill -9 never leaves half a file behind."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from coterie.errors import StorageError
+
+PARTIAL = ".partial"
+"""The ending of files that are still being written; whatever bears it may be deleted."""
+
+
+def write_atomically(folder: Path, write: Callable[[BinaryIO], str]) -> Path:
+    """Let `write` fill a new file and name it; it appears in the folder whole or not at all."""
+    partial = folder / f"{os.getpid()}{PARTIAL}"
+    with explained(f"write to {folder}"):
+        try:
+            with partial.open("wb") as file:
+                name = write(file)
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(folder / name)
+        finally:
+            partial.unlink(missing_ok=True)
+    return folder / name
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a small text file atomically."""
+
+    def fill(file: BinaryIO) -> str:
+        file.write(text.encode())
+        return path.name
+
+    write_atomically(path.parent, fill)
+
+
+def make_folder(path: Path) -> None:
+    """Create a folder, and its parents, unless it is there."""
+    with explained(f"create the folder {path}"):
+        path.mkdir(parents=True, exist_ok=True)
+
+
+@contextmanager
+def explained(what: str) -> Iterator[None]:
+    """Turn operating system errors into errors for people."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"Cannot {what}: {_reason(error)}") from error
+
+
+def _reason(error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return (
+            f"{error.strerror}. Make room on the disk, or choose another folder with --out; what "
+            "was saved before is intact."
+        )
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"{error.strerror}. Choose a folder you may write to with --out."
+    return f"{error.strerror or error}."

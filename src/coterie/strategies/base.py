@@ -1,0 +1,191 @@
+"""Strategies decide, runtimes act.
+
+A strategy is written from the view of one peer, as the papers write it: a generator that *asks*
+for things and never does them. It sees no weights, no data, no clock and no global randomness;
+a runtime (the simulator, or a real peer process) answers its requests. Whoever did not answer is
+simply not among the offers.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.errors import ConfigError
+
+PeerId: TypeAlias = int
+Metric: TypeAlias = Literal["loss", "accuracy"]
+Message: TypeAlias = Mapping[str, npt.NDArray[Any]]
+"""Named arrays that travel with a model, such as a similarity table."""
+State: TypeAlias = dict[str, Any]
+"""Plain data: numbers, text, None, arrays, and lists and dicts of these."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A handle on another peer's published model; the weights stay with the runtime."""
+
+    peer: PeerId
+    num_samples: int
+    message: Message
+
+
+@dataclass(frozen=True)
+class Fetch:
+    """Ask peers for their published models; answered by a list of `Offer`."""
+
+    peers: tuple[PeerId, ...]
+
+
+@dataclass(frozen=True)
+class Score:
+    """Measure fetched models on my own training data; answered by {peer: value}."""
+
+    offers: tuple[Offer, ...]
+    metric: Metric = "loss"
+
+
+@dataclass(frozen=True)
+class AskScore:
+    """Send my published model to peers, who measure it on *their* training data (PENS).
+
+    Answered by {peer: value} for those who replied.
+    """
+
+    peers: tuple[PeerId, ...]
+    metric: Metric = "accuracy"
+
+
+@dataclass(frozen=True)
+class Send:
+    """Push my published model to peers, who find it with `Receive`; answered by None."""
+
+    peers: tuple[PeerId, ...]
+
+
+@dataclass(frozen=True)
+class Receive:
+    """Take the models that were pushed to me; answered by a list of `Offer`."""
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Replace my working model by Σ weight·model, in the last `last_layers` layers (None: all).
+
+    My own number stands for my working model, every other for that peer's published model.
+    Weights sum to 1; answered by None.
+    """
+
+    weights: Mapping[PeerId, float]
+    last_layers: int | None = None
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train my working model on my data; None means the configured epochs and all layers."""
+
+    epochs: int | None = None
+    last_layers: int | None = None
+
+
+Request: TypeAlias = Fetch | Score | AskScore | Send | Receive | Merge | Train
+Plan: TypeAlias = Generator[Request, Any, None]
+"""A round: yields requests, receives their answers."""
+
+
+@dataclass(frozen=True)
+class GroundTruth:
+    """Which cluster each peer really belongs to, in this round: (K,) integers."""
+
+    clusters: npt.NDArray[np.int64]
+
+    def members(self, peer: PeerId) -> npt.NDArray[np.int64]:
+        """Return the other peers of this peer's true cluster."""
+        same = np.flatnonzero(self.clusters == self.clusters[peer])
+        return same[same != peer]
+
+
+@dataclass(frozen=True)
+class Me:
+    """What a peer knows about itself when a round begins."""
+
+    peer: PeerId
+    round: int
+    known: npt.NDArray[np.int64]
+    """Everybody whose address I know, perhaps including myself."""
+    num_samples: int
+    rng: np.random.Generator
+    truth: GroundTruth | None = None
+    """Given only to strategies that declare `uses_ground_truth`."""
+
+    @property
+    def others(self) -> npt.NDArray[np.int64]:
+        """Everybody I could ask: never myself."""
+        return self.known[self.known != self.peer]
+
+    @property
+    def true_cluster(self) -> npt.NDArray[np.int64]:
+        """The other peers of my true cluster; a secret to all but declared yardsticks."""
+        return revealed(self.truth).members(self.peer)
+
+
+def revealed(truth: GroundTruth | None) -> GroundTruth:
+    """Return the ground truth, which only a strategy with `uses_ground_truth` is given."""
+    if truth is None:
+        raise RuntimeError("The true clusters are hidden: declare `uses_ground_truth` to see them.")
+    return truth
+
+
+class Configurable(ABC):
+    """Options are the dataclass fields; state is the fields declared with `init=False`."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    uses_ground_truth: ClassVar[bool] = False
+    """Whether the runtime reveals the true clusters; only yardsticks may ask for that."""
+
+    def options(self) -> State:
+        """Return the options as plain data."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.init}  # type: ignore[arg-type]
+
+    def save(self) -> State:
+        """Return everything this strategy remembers between rounds, as plain data."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if not f.init}  # type: ignore[arg-type]
+
+    def restore(self, state: State) -> None:
+        """Take back what `save` returned."""
+        expected = self.save().keys()
+        if state.keys() != expected:
+            raise ConfigError(
+                f"The saved state of strategy '{self.name}' holds {sorted(state)}, but "
+                f"{sorted(expected)} was expected; it was written by another version."
+            )
+        for key, value in state.items():
+            setattr(self, key, value)
+
+    def check(self, num_peers: int) -> None:
+        """Raise a ConfigError if the options cannot work in a network of this size."""
+        fetches = getattr(self, "fetches", None)
+        if fetches is not None and not 0 <= fetches < num_peers:
+            raise ConfigError(
+                f"strategy.fetches is {fetches}, but in a network of {num_peers} peers each has "
+                f"only {num_peers - 1} others to fetch from. Use at most {num_peers - 1}, or more "
+                "peers."
+            )
+
+
+class Strategy(Configurable):
+    """One peer's way to choose whom to train with; subclasses are dataclasses."""
+
+    @abstractmethod
+    def round(self, me: Me) -> Plan:
+        """Yield the requests of one round, from the exchange to the local training."""
+
+    def message(self) -> Message:
+        """Return what travels with my published model; nothing by default."""
+        return {}

@@ -1,0 +1,24 @@
+"""Random: gossip averaging with uniformly chosen peers. Collaboration without judgement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coterie.merging import federated_average
+from coterie.sampling import uniform
+from coterie.strategies.base import Fetch, Me, Merge, Plan, Strategy, Train
+
+
+@dataclass
+class Random(Strategy):
+    """Merges with m = `fetches` uniformly chosen peers each round."""
+
+    fetches: int = 5
+    name = "random"
+    summary = "merges with m uniformly chosen peers each round"
+
+    def round(self, me: Me) -> Plan:
+        """Fetch at random, average by number of samples, train."""
+        offers = yield Fetch(uniform(me.rng, me.others, self.fetches))
+        yield Merge(federated_average(me, offers))
+        yield Train()
