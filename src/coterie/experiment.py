@@ -1,0 +1,185 @@
+"""An experiment: several runs in one folder, each resumable on its own.
+
+FOLDER/experiment.yaml         the names of the runs, in order
+FOLDER/RUN/config.yaml         the full resolved configuration
+FOLDER/RUN/software.json       the versions the results were made with
+FOLDER/RUN/*.parquet           the tables (parts in folders of the same names meanwhile)
+FOLDER/RUN/checkpoints/        the newest two checkpoints; deleted when the run has finished
+FOLDER/RUN/models.safetensors  every peer's best model, when the run has finished
+FOLDER/RUN/summary.json        what the run reached; its presence means the run has finished
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import BinaryIO
+
+import yaml
+from safetensors.numpy import save as safetensors_bytes
+
+from coterie.config import (
+    RunConfig,
+    build_model,
+    make_scenario,
+    read_yaml,
+    scenario_key,
+    to_yaml,
+)
+from coterie.data.scenario import Scenario
+from coterie.errors import CoterieError, StorageError
+from coterie.reports.tables import Outcome, outcome
+from coterie.simulation.checkpoint import Checkpoints
+from coterie.simulation.recorder import Recorder
+from coterie.simulation.round import Round
+from coterie.simulation.run import Tell, run_to_end
+from coterie.simulation.simulator import Simulation
+from coterie.storage import explained, make_folder, write_atomically, write_text
+from coterie.strategies import make_strategy
+
+EXPERIMENT, CONFIG, SUMMARY = "experiment.yaml", "config.yaml", "summary.json"
+PACKAGES = ("coterie", "torch", "numpy", "scipy", "scikit-learn", "pyarrow", "safetensors", "pillow")
+OnRound = Callable[["Run", Round], None]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One strategy with one seed."""
+
+    folder: Path
+    config: RunConfig
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """What the run reached, or None if it has not finished."""
+        path = self.folder / SUMMARY
+        if not path.exists():
+            return None
+        try:
+            stored = json.loads(path.read_text())
+            return Outcome(
+                **{k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()}
+            )
+        except (OSError, ValueError, TypeError) as error:
+            raise StorageError(
+                f"Cannot read {path}: {error}. Delete it and resume the run to write it again."
+            ) from None
+
+
+class Experiment:
+    """The runs of one folder."""
+
+    def __init__(self, folder: Path, runs: Sequence[Run]) -> None:
+        self.folder = folder
+        self.runs = list(runs)
+        self._scenario: tuple[str, Scenario] | None = None
+
+    @classmethod
+    def create(cls, folder: Path, configs: Sequence[RunConfig]) -> Experiment:
+        """Lay out a new experiment; a folder that holds anything already is refused."""
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            hint = (
+                f"it holds another run. Continue that one with: coterie resume {folder}"
+                if (folder / EXPERIMENT).exists() or (folder / CONFIG).exists()
+                else "it is not empty"
+            )
+            raise StorageError(f"Cannot use {folder} as output folder: {hint}, or choose another.")
+        runs = [Run(folder / f"{c.label}-seed{c.seed}", c) for c in configs]
+        make_folder(folder)
+        for run in runs:
+            make_folder(run.folder)
+            write_text(run.folder / CONFIG, to_yaml(run.config))
+            write_text(run.folder / "software.json", json.dumps(software_versions(), indent=2))
+        names = [run.folder.name for run in runs]
+        write_text(folder / EXPERIMENT, yaml.safe_dump({"runs": names}))
+        return cls(folder, runs)
+
+    @classmethod
+    def open(cls, folder: Path) -> Experiment:
+        """Open an experiment, or a single run of one."""
+        if (folder / CONFIG).exists():
+            return cls(folder, [Run(folder, read_yaml(folder / CONFIG))])
+        path = folder / EXPERIMENT
+        if not path.exists():
+            raise StorageError(
+                f"{folder} is not the folder of a run: it has neither {EXPERIMENT} nor {CONFIG}."
+            )
+        try:
+            names = [str(name) for name in yaml.safe_load(path.read_text())["runs"]]
+        except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
+            raise StorageError(f"Cannot read {path}: {error}") from None
+        if any(Path(name).name != name for name in names):
+            raise StorageError(f"{path} names a run outside its folder.")
+        return cls(folder, [Run(folder / n, read_yaml(folder / n / CONFIG)) for n in names])
+
+    def run(
+        self, *, threads: int, on_round: OnRound | None = None, tell: Tell = print
+    ) -> list[Outcome]:
+        """Run, or resume, everything that has not finished; return what every run reached."""
+        for run in self.runs:
+            if run.outcome is None:
+                self._run_one(run, threads, on_round, tell)
+        return [reached for run in self.runs if (reached := run.outcome) is not None]
+
+    def _run_one(self, run: Run, threads: int, on_round: OnRound | None, tell: Tell) -> None:
+        config = run.config
+        scenario = self._scenario_of(config)
+        recorder = Recorder(run.folder)
+        with Simulation(
+            scenario,
+            lambda: build_model(config, scenario.num_outputs),
+            lambda: make_strategy(config.strategy["name"], config.strategy_options()),
+            config,
+            threads=threads,
+        ) as simulation:
+            try:
+                run_to_end(
+                    simulation,
+                    recorder,
+                    Checkpoints(run.folder / "checkpoints"),
+                    checkpoint_every=config.checkpoint_every,
+                    on_round=(lambda now: on_round(run, now)) if on_round else None,
+                    tell=tell,
+                )
+            except CoterieError as error:
+                error.add_note(f"Continue with: coterie resume {self.folder}")
+                raise
+            self._finish(run, recorder, simulation)
+
+    def _finish(self, run: Run, recorder: Recorder, simulation: Simulation) -> None:
+        """Keep the best models, sum up, and drop the checkpoints, in this order."""
+        write_atomically(run.folder, lambda file: _write_models(file, simulation))
+        reached = outcome(
+            recorder.table("metrics"),
+            run.config.label,
+            run.config.seed,
+            simulation.world.cluster_names,
+            is_accuracy=simulation.world.is_classification,
+        )
+        write_text(run.folder / SUMMARY, json.dumps(asdict(reached), indent=2))
+        with explained(f"remove the checkpoints of {run.folder}"):
+            shutil.rmtree(run.folder / "checkpoints")
+
+    def _scenario_of(self, config: RunConfig) -> Scenario:
+        """Return the data of a run; the same as the last run's are not made anew."""
+        key = scenario_key(config)
+        if self._scenario is None or self._scenario[0] != key:
+            self._scenario = None  # free the old one before the new one is made
+            self._scenario = (key, make_scenario(config))
+        return self._scenario[1]
+
+
+def software_versions() -> dict[str, str]:
+    """Return the versions of everything that can change results."""
+    versions = {package: metadata.version(package) for package in PACKAGES}
+    return {"python": platform.python_version(), "platform": platform.platform(), **versions}
+
+
+def _write_models(file: BinaryIO, simulation: Simulation) -> str:
+    file.write(safetensors_bytes({"best": simulation.best_models()}))
+    return "models.safetensors"
