@@ -147,7 +147,7 @@ def data(data_root: DataRoot = None) -> None:
     out.print(table)
 
 
-def _run_experiment(experiment: Any, preset: str, threads: int | None) -> None:  # noqa: ANN401
+def _run_experiment(experiment: Any, preset: str, threads: int | None) -> None:
     from coterie.progress import Display
     from coterie.reports.tables import final_table
 

@@ -144,7 +144,7 @@ def _source(config: RunConfig, name: str, number: int) -> Dataset:
     return linear_regression(number, config.seed, needed, 1000, noise=config.data.noise)
 
 
-def _set(settings: dict[str, Any], dotted: str, value: Any) -> None:  # noqa: ANN401
+def _set(settings: dict[str, Any], dotted: str, value: Any) -> None:
     *groups, last = dotted.split(".")
     place = settings
     for depth, group in enumerate(groups):

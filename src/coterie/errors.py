@@ -52,7 +52,7 @@ class StrategyError(CoterieError):
     exit_code = 6
 
 
-class Interrupted(CoterieError):
+class Interrupted(CoterieError):  # noqa: N818 — a wish, not an error
     """The user pressed Ctrl-C; what was computed is kept."""
 
     exit_code = 130

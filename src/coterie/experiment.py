@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import yaml
+from pydantic import TypeAdapter, ValidationError
 from safetensors.numpy import save as safetensors_bytes
 
 from coterie.config import (
@@ -43,7 +44,16 @@ from coterie.storage import explained, make_folder, write_atomically, write_text
 from coterie.strategies import make_strategy
 
 EXPERIMENT, CONFIG, SUMMARY = "experiment.yaml", "config.yaml", "summary.json"
-PACKAGES = ("coterie", "torch", "numpy", "scipy", "scikit-learn", "pyarrow", "safetensors", "pillow")
+PACKAGES = (
+    "coterie",
+    "torch",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "pyarrow",
+    "safetensors",
+    "pillow",
+)
 OnRound = Callable[["Run", Round], None]
 
 
@@ -61,11 +71,8 @@ class Run:
         if not path.exists():
             return None
         try:
-            stored = json.loads(path.read_text())
-            return Outcome(
-                **{k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()}
-            )
-        except (OSError, ValueError, TypeError) as error:
+            return TypeAdapter(Outcome).validate_json(path.read_bytes())
+        except (OSError, ValidationError) as error:
             raise StorageError(
                 f"Cannot read {path}: {error}. Delete it and resume the run to write it again."
             ) from None

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from coterie.data.cifar100_names import CIFAR100_CLASSES
 from coterie.data.dataset import Dataset
-from coterie.data.plain_pickle import read_plain_pickle
+from coterie.data.cifar_pickle import read_cifar_pickle
 from coterie.data.sources import (
     RemoteFile,
     download_or_explain,
@@ -211,7 +211,7 @@ def _binary_part(cifar: Cifar, content: bytes, where: str) -> Part:
 
 
 def _pickled_part(cifar: Cifar, content: bytes, where: str) -> Part:
-    batch = read_plain_pickle(content, where)
+    batch = read_cifar_pickle(content, where)
     images = _item(batch, "data", where)
     labels = _item(batch, cifar.labels_key, where)
     if not (
@@ -253,7 +253,7 @@ def _class_names(
     if version is cifar.binary:
         names = [line.strip() for line in content.decode("latin-1").splitlines() if line.strip()]
     else:
-        listed = _item(read_plain_pickle(content, where), cifar.names_key, where)
+        listed = _item(read_cifar_pickle(content, where), cifar.names_key, where)
         names = [_as_text(name) for name in listed] if isinstance(listed, list) else []
     if len(names) != len(cifar.classes):
         raise DataError(

@@ -10,8 +10,10 @@ import numpy.typing as npt
 
 from coterie.errors import DataError
 
-Inputs = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
-Targets = npt.NDArray[np.int64] | npt.NDArray[np.float32]
+Inputs = npt.NDArray[Any]
+"""uint8 images or float32 values."""
+Targets = npt.NDArray[Any]
+"""int64 class numbers, or float32 values for regression."""
 
 
 @dataclass(frozen=True)

@@ -25,12 +25,17 @@ FEDDRIFT_2: Matrix = tuple(
     tuple(int(column < count) for column in range(10)) for count in (0, 0, 0, 2, 5, 6, 8, 8, 10, 10)
 )
 # The concept of columns 0 to 9 at t0..t9.
-FEDDRIFT_4: Matrix = tuple(
-    tuple(int(concept) for concept in row)
-    for row in (
-        "0000000000 0000000000 1112220000 1112220030 2211222130 "
-        "2221232130 2321133133 3323133213 3033313213 0033312223"
-    ).split()
+FEDDRIFT_4: Matrix = (
+    (0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+    (0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+    (1, 1, 1, 2, 2, 2, 0, 0, 0, 0),
+    (1, 1, 1, 2, 2, 2, 0, 0, 3, 0),
+    (2, 2, 1, 1, 2, 2, 2, 1, 3, 0),
+    (2, 2, 2, 1, 2, 3, 2, 1, 3, 0),
+    (2, 3, 2, 1, 1, 3, 3, 1, 3, 3),
+    (3, 3, 2, 3, 1, 3, 3, 2, 1, 3),
+    (3, 0, 3, 3, 3, 1, 3, 2, 1, 3),
+    (0, 0, 3, 3, 3, 1, 2, 2, 2, 3),
 )
 
 
@@ -136,4 +141,3 @@ class FedDrift4(_Patterned):
 Drift = Annotated[
     NoDrift | RandomDrift | MatrixDrift | FedDrift2 | FedDrift4, Field(discriminator="kind")
 ]
-

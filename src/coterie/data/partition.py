@@ -60,7 +60,7 @@ class SkewedSizes(Settings):
         share = np.arange(1, num_peers + 1) ** -self.exponent
         spare = (mean - self.smallest) * num_peers
         sizes = self.smallest + shared_out(spare, share)
-        return rng.permutation(sizes)
+        return np.asarray(rng.permutation(sizes))
 
 
 class ListedSizes(Settings):
@@ -109,7 +109,7 @@ def cluster_of_peers(num_peers: int, num_clusters: int, shares: Sequence[float] 
             "clusters; give one share for each."
         )
     counts = shared_out(num_peers, shares or (1,) * num_clusters)
-    return np.repeat(np.arange(num_clusters), counts)
+    return np.repeat(np.arange(num_clusters, dtype=np.int64), counts)
 
 
 def split(

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from coterie.data.dataset import Dataset
+from coterie.data.dataset import Dataset, Inputs, Targets
 from coterie.data.drift import Drift, NoDrift
 from coterie.data.images import normalise, rotate
 from coterie.data.partition import (
@@ -115,7 +115,9 @@ class Scenario(World):
                 )
                 position = end
             rows = [
-                rows for peer in members for rows in (plan.splits[peer].train, plan.splits[peer].validation)
+                rows
+                for peer in members
+                for rows in (plan.splits[peer].train, plan.splits[peer].validation)
             ]
             if rows:
                 source = self._sources[concept.source]
@@ -141,9 +143,7 @@ class Scenario(World):
         """Decide who has what in every step; only row numbers, no images yet."""
         settings = self._settings
         start = cluster_of_peers(settings.count, len(self._concepts), settings.clusters)
-        sizes = settings.sizes.sizes(
-            settings.train_size, settings.count, generator(seed, "sizes")
-        )
+        sizes = settings.sizes.sizes(settings.train_size, settings.count, generator(seed, "sizes"))
         steps = []
         for step, clusters in enumerate(
             self._drift.clusters(start, self._drift.num_steps(rounds), seed)
@@ -195,9 +195,7 @@ class Scenario(World):
                 self.pools.append(Pool(inputs, concept.relabel(source.test_targets[rows])))
                 return Samples(len(self.pools) - 1, 0, len(rows))
         self.pools.append(self._new_pool(len(rows)))
-        self._fill(
-            len(self.pools) - 1, 0, rows, concept, source.test_inputs, source.test_targets
-        )
+        self._fill(len(self.pools) - 1, 0, rows, concept, source.test_inputs, source.test_targets)
         return Samples(len(self.pools) - 1, 0, len(rows))
 
     def _test_of(self, cluster: int, part: Split) -> Samples:
@@ -216,8 +214,8 @@ class Scenario(World):
         start: int,
         rows: npt.NDArray[np.int64],
         concept: Concept,
-        inputs: npt.NDArray[np.uint8] | npt.NDArray[np.float32],
-        targets: npt.NDArray[np.int64] | npt.NDArray[np.float32],
+        inputs: Inputs,
+        targets: Targets,
     ) -> None:
         """Write rows of a source into a pool, normalised, rotated and relabelled."""
         target_pool = self.pools[pool]

@@ -20,7 +20,7 @@ from typing import TypeVar
 import torch
 
 from coterie.errors import TrainingError
-from coterie.learning.trainer import EvaluateJob, Evaluation, TrainJob, Trainer
+from coterie.learning.trainer import EvaluateJob, Evaluation, Trainer, TrainJob
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")

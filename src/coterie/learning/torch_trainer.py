@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 — the name everybody knows it by
 from torch import nn
@@ -15,9 +14,9 @@ from coterie.errors import ConfigError, TrainingError
 from coterie.learning.trainer import (
     EvaluateJob,
     Evaluation,
+    Trainer,
     TrainingSettings,
     TrainJob,
-    Trainer,
     Workspace,
 )
 from coterie.models.vector import FlatModule
@@ -116,7 +115,9 @@ class TorchTrainer(Trainer):
                 place = slice(start, min(start + EVALUATION_BATCH, samples.stop))
                 yield inputs[place], targets[place]
         else:
-            for rows in torch.from_numpy(samples.chosen).split(EVALUATION_BATCH):
+            chosen = torch.from_numpy(samples.chosen)
+            for start in range(0, len(chosen), EVALUATION_BATCH):
+                rows = chosen[start : start + EVALUATION_BATCH]
                 yield inputs.index_select(0, rows), targets.index_select(0, rows)
 
     def _loss(self, outputs: torch.Tensor, targets: torch.Tensor, reduction: str) -> torch.Tensor:
@@ -145,7 +146,7 @@ class TorchTrainer(Trainer):
 
     def _check_module(self) -> None:
         """Run one sample through the module, so that a wrong shape is found before training."""
-        inputs, targets = self._pools[0]
+        inputs, _ = self._pools[0]
         try:
             with torch.no_grad():
                 outputs = self._flat.module.eval()(inputs[:1])

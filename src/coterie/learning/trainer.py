@@ -108,5 +108,5 @@ class Trainer(ABC):
     def evaluate(self, jobs: Sequence[EvaluateJob]) -> list[Evaluation]:
         """Evaluate each job's model."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 — most trainers hold nothing that must be released
         """Release threads and processes."""

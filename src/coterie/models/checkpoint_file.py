@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import io
 import math
-import pickletools
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -19,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.errors import DataError
+from coterie.plain_pickle import PickleInterpreter, RefusedPickleError, Symbol
 
 Array = npt.NDArray[Any]
 
@@ -28,152 +28,23 @@ _STORAGE_TYPES: dict[str, np.dtype[Any]] = {
     "torch FloatStorage": np.dtype("<f4"),
     "torch LongStorage": np.dtype("<i8"),
 }
-_LITERALS = frozenset(
-    {"BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT", "BINUNICODE", "SHORT_BINUNICODE"}
+# What torch.save writes.
+_OPCODES = frozenset(
+    {
+        *("PROTO", "STOP", "MARK", "NONE", "NEWTRUE", "NEWFALSE"),
+        *("BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT", "BINUNICODE", "SHORT_BINUNICODE"),
+        *("EMPTY_TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "TUPLE"),
+        *("EMPTY_LIST", "APPEND", "APPENDS", "EMPTY_DICT", "SETITEM", "SETITEMS"),
+        *("BINPUT", "LONG_BINPUT", "BINGET", "LONG_BINGET"),
+        *("GLOBAL", "REDUCE", "BUILD", "BINPERSID"),
+    }
 )
-_CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": ()}
-_CONTAINERS: dict[str, Callable[[], object]] = {"EMPTY_DICT": dict, "EMPTY_LIST": list}
-_SHORT_TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
-
 
 # What a damaged or hostile file can make the readers below trip over.
 _DAMAGE = (
     *(ValueError, TypeError, LookupError, ArithmeticError, RuntimeError),
     *(zipfile.BadZipFile, EOFError),
 )
-
-
-class RefusedPickleError(ValueError):
-    """A pickle that asks for something other than plain values and the allowed symbols."""
-
-
-@dataclass(frozen=True)
-class Symbol:
-    """A global that a pickle names, as "module name"; never the object itself."""
-
-    name: str
-
-
-class PickleInterpreter:
-    """Turns one pickle into plain values, given what each symbol and persistent id stands for."""
-
-    def __init__(
-        self,
-        calls: Mapping[str, Callable[..., object]],
-        names: frozenset[str] = frozenset(),
-        persistent: Callable[[object], object] | None = None,
-    ) -> None:
-        self._calls = calls
-        self._names = names | calls.keys()
-        self._persistent = persistent
-        self._stack: list[Any] = []
-        self._marks: list[int] = []
-        self._memo: dict[int, object] = {}
-
-    def read(self, stream: IO[bytes]) -> object:
-        """Return the value of the pickle that starts at the stream's position."""
-        self._stack, self._marks, self._memo = [], [], {}
-        for opcode, argument, _ in pickletools.genops(stream):
-            if opcode.name == "STOP":
-                break
-            self._step(opcode.name, argument)
-        if len(self._stack) != 1 or self._marks:
-            raise RefusedPickleError("its pickle does not come to one value")
-        return self._stack.pop()
-
-    def _step(self, opcode: str, argument: Any) -> None:  # noqa: ANN401 - as pickletools types it
-        stack = self._stack
-        if opcode in _LITERALS:
-            stack.append(argument)
-        elif opcode in _CONSTANTS:
-            stack.append(_CONSTANTS[opcode])
-        elif opcode in _CONTAINERS:
-            stack.append(_CONTAINERS[opcode]())
-        elif opcode in _SHORT_TUPLES:
-            stack.append(tuple(self._pop_from(len(stack) - _SHORT_TUPLES[opcode])))
-        elif opcode in {"BINPUT", "LONG_BINPUT"}:
-            self._memo[argument] = stack[-1]
-        elif opcode in {"BINGET", "LONG_BINGET"}:
-            stack.append(self._memo[argument])
-        elif opcode != "PROTO":
-            handler = self._HANDLERS.get(opcode)
-            if handler is None:
-                raise RefusedPickleError(f"it uses the pickle instruction {opcode}")
-            handler(self, argument)
-
-    def _pop_from(self, start: int) -> list[Any]:
-        """Take the values from `start` on off the stack."""
-        if start < 0:
-            raise RefusedPickleError("its pickle takes more values than it has")
-        values = self._stack[start:]
-        del self._stack[start:]
-        return values
-
-    def _pop_marked(self) -> list[Any]:
-        return self._pop_from(self._marks.pop())
-
-    def _mark(self, _: object) -> None:
-        self._marks.append(len(self._stack))
-
-    def _tuple(self, _: object) -> None:
-        self._stack.append(tuple(self._pop_marked()))
-
-    def _set_item(self, _: object) -> None:
-        self._fill_dict(self._pop_from(len(self._stack) - 2))
-
-    def _set_items(self, _: object) -> None:
-        self._fill_dict(self._pop_marked())
-
-    def _fill_dict(self, flat: list[Any]) -> None:
-        if not isinstance(self._stack[-1], dict):
-            raise RefusedPickleError("it sets items of something that is not a dict")
-        self._stack[-1].update(zip(flat[::2], flat[1::2], strict=True))
-
-    def _append(self, _: object) -> None:
-        self._fill_list(self._pop_from(len(self._stack) - 1))
-
-    def _appends(self, _: object) -> None:
-        self._fill_list(self._pop_marked())
-
-    def _fill_list(self, values: list[Any]) -> None:
-        if not isinstance(self._stack[-1], list):
-            raise RefusedPickleError("it appends to something that is not a list")
-        self._stack[-1].extend(values)
-
-    def _global(self, name: str) -> None:
-        if name not in self._names:
-            raise RefusedPickleError(f"it names '{name}', which no file of weights needs")
-        self._stack.append(Symbol(name))
-
-    def _reduce(self, _: object) -> None:
-        symbol, arguments = self._pop_from(len(self._stack) - 2)
-        if not isinstance(symbol, Symbol) or symbol.name not in self._calls:
-            raise RefusedPickleError("it calls something that is not a known function")
-        if not isinstance(arguments, tuple):
-            raise RefusedPickleError(f"it calls '{symbol.name}' without a tuple of arguments")
-        self._stack.append(self._calls[symbol.name](*arguments))
-
-    def _persistent_id(self, _: object) -> None:
-        if self._persistent is None:
-            raise RefusedPickleError("it refers to data outside itself")
-        self._stack.append(self._persistent(self._stack.pop()))
-
-    def _drop_state(self, _: object) -> None:
-        """Leave an object as it is: its attributes carry nothing that is a weight."""
-        self._pop_from(len(self._stack) - 1)
-
-    _HANDLERS: Mapping[str, Callable[[PickleInterpreter, Any], None]] = {
-        "MARK": _mark,
-        "TUPLE": _tuple,
-        "SETITEM": _set_item,
-        "SETITEMS": _set_items,
-        "APPEND": _append,
-        "APPENDS": _appends,
-        "GLOBAL": _global,
-        "REDUCE": _reduce,
-        "BINPERSID": _persistent_id,
-        "BUILD": _drop_state,
-    }
 
 
 @dataclass(frozen=True)
@@ -247,7 +118,7 @@ def _read_zip(stream: IO[bytes]) -> dict[str, Array]:
 
 def _read_legacy(stream: IO[bytes]) -> dict[str, Array]:
     stream.seek(0)
-    plain = PickleInterpreter({})
+    plain = PickleInterpreter({}, opcodes=_OPCODES)
     magic, protocol = plain.read(stream), plain.read(stream)
     if (magic, protocol) != (_LEGACY_MAGIC, _LEGACY_PROTOCOL):
         raise RefusedPickleError("it does not start as a torch checkpoint does")
@@ -257,7 +128,9 @@ def _read_legacy(stream: IO[bytes]) -> dict[str, Array]:
     tensors = _tensors(stream)
     storages = {tensor.storage.key: tensor.storage for tensor in tensors.values()}
     keys = plain.read(stream)
-    if not isinstance(keys, list) or set(keys) != storages.keys():
+    if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
+        raise RefusedPickleError("it does not list the values stored")
+    if set(keys) != storages.keys():
         raise RefusedPickleError("the values stored are not those of its tensors")
     values = {}
     for key in keys:
@@ -272,13 +145,15 @@ def _read_legacy(stream: IO[bytes]) -> dict[str, Array]:
 def _tensors(stream: IO[bytes]) -> dict[str, _Tensor]:
     """Interpret a state dict's pickle."""
     interpreter = PickleInterpreter(
-        calls={
-            "collections OrderedDict": dict,
+        symbols={
+            "collections OrderedDict": _ordered_dict,
             "torch._utils _rebuild_tensor_v2": _tensor,
             "torch._utils _rebuild_parameter": _parameter,
+            **dict.fromkeys(_STORAGE_TYPES),
         },
-        names=frozenset(_STORAGE_TYPES),
+        opcodes=_OPCODES,
         persistent=_storage,
+        build=_without_state,
     )
     state = interpreter.read(stream)
     if not isinstance(state, dict):
@@ -300,6 +175,17 @@ def _storage(identifier: object) -> _Storage:
     if any(part is not None for part in view):
         raise RefusedPickleError("it uses storage views, which torch no longer writes")
     return _Storage(str(key), _STORAGE_TYPES[kind.name], int(length))
+
+
+def _ordered_dict(*items: object) -> dict[object, object]:
+    if items:
+        raise RefusedPickleError("it fills an OrderedDict in a way that torch does not")
+    return {}
+
+
+def _without_state(target: object, _: object) -> object:
+    """Leave an object as it is: its attributes carry nothing that is a weight."""
+    return target
 
 
 def _tensor(

@@ -53,9 +53,7 @@ PRESETS = (
         _labels2.model_copy(
             update={
                 "preset": "hast-swap4-feddrift",
-                "shift": LabelSwapShift(
-                    labels=LABELS, swaps=((), ((0, 1),), ((3, 4),), ((5, 7),))
-                ),
+                "shift": LabelSwapShift(labels=LABELS, swaps=((), ((0, 1),), ((3, 4),), ((5, 7),))),
                 "drift": FedDrift4(every=EVERY),
                 "peers": PeerSettings(count=20, train_size=250, validation_size=75),
             }

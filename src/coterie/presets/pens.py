@@ -6,7 +6,7 @@ from coterie.config import DataSettings, ModelSettings, RunConfig
 from coterie.data.scenario import PeerSettings
 from coterie.data.shifts import NoShift, RotationShift
 from coterie.learning.trainer import TrainingSettings
-from coterie.presets.base import Preset, Variant, baselines, bare
+from coterie.presets.base import Preset, Variant, bare, baselines
 
 FETCHES = 20
 

@@ -70,7 +70,10 @@ class Checkpoints:
 
 
 def _write_file(
-    file: BinaryIO, next_round: int, plain: Any, arrays: dict[str, npt.NDArray[Any]]  # noqa: ANN401
+    file: BinaryIO,
+    next_round: int,
+    plain: Any,
+    arrays: dict[str, npt.NDArray[Any]],
 ) -> str:
     header: dict[str, Any] = {"__metadata__": {"state": json.dumps(plain)}}
     position = 0
@@ -84,15 +87,19 @@ def _write_file(
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     digest = hashlib.sha256()
-    for piece in (len(text).to_bytes(8, "little"), text, *map(_bytes_of, arrays.values())):
+    beginning = len(text).to_bytes(8, "little") + text
+    digest.update(beginning)
+    file.write(beginning)
+    for array in arrays.values():
+        piece = _bytes_of(array).data
         digest.update(piece)
         file.write(piece)
     return f"round-{next_round:07d}-{digest.hexdigest()[:16]}.safetensors"
 
 
-def _bytes_of(array: npt.NDArray[Any]) -> memoryview:
-    flat = np.ascontiguousarray(array).reshape(-1)
-    return memoryview(flat.view(np.uint8)) if flat.size else memoryview(b"")
+def _bytes_of(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """Return the bytes of an array without copying it."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 def _read_file(path: Path) -> dict[str, Any]:
@@ -107,7 +114,7 @@ def _read_file(path: Path) -> dict[str, Any]:
     return restored
 
 
-def _take_arrays_out(value: Any, name: str, arrays: dict[str, npt.NDArray[Any]]) -> Any:  # noqa: ANN401
+def _take_arrays_out(value: Any, name: str, arrays: dict[str, npt.NDArray[Any]]) -> Any:
     """Return plain data in which every array is replaced by its name in `arrays`."""
     if isinstance(value, np.ndarray):
         arrays[name] = value
@@ -121,7 +128,7 @@ def _take_arrays_out(value: Any, name: str, arrays: dict[str, npt.NDArray[Any]])
     return value
 
 
-def _put_arrays_back(value: Any, arrays: dict[str, npt.NDArray[Any]]) -> Any:  # noqa: ANN401
+def _put_arrays_back(value: Any, arrays: dict[str, npt.NDArray[Any]]) -> Any:
     if isinstance(value, str) and value.startswith(ARRAY):
         return arrays[value.removeprefix(ARRAY)]
     if isinstance(value, dict):

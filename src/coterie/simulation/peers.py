@@ -1,4 +1,4 @@
-"""Answers the requests of peers' strategies: steps all generators together, equal requests at once."""
+"""Answers the requests of peers' strategies: steps all together, equal requests at once."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class PeerRuntime:
                 del waiting[peer]
                 self._step(plans[peer], peer, answers.get(peer), waiting)
 
-    def _step(self, plan: Plan, peer: int, answer: Any, waiting: dict[int, Request]) -> None:  # noqa: ANN401
+    def _step(self, plan: Plan, peer: int, answer: Any, waiting: dict[int, Request]) -> None:
         try:
             request = plan.send(answer)
         except StopIteration:

@@ -71,8 +71,10 @@ class ServerRuntime:
         if isinstance(request, TrainClients):
             return self._train_clients(now, request)
         if isinstance(request, Aggregate):
-            return self._aggregate(request)
-        return self._train_pooled(now, request)
+            self._aggregate(request)
+        else:
+            self._train_pooled(now, request)
+        return None
 
     def _train_clients(self, now: Round, request: TrainClients) -> dict[int, float]:
         state, size = self._state, self._state.layout.num_bytes

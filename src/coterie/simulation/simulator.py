@@ -36,7 +36,6 @@ class Simulation:
     ) -> None:
         first = make_strategy()
         first.check(world.num_peers)
-        is_server = isinstance(first, ServerStrategy)
         self.world = world
         self.settings = settings
         self.next_round = 0
@@ -45,12 +44,12 @@ class Simulation:
             build,
             Layout.of(build()),
             settings,
-            first.num_models(len(world.cluster_names)) if is_server else 0,
+            first.num_models(len(world.cluster_names)) if isinstance(first, ServerStrategy) else 0,
         )
         self.state.enter(0)
         self._runtime: ServerRuntime | PeerRuntime = (
             ServerRuntime(self.state, first)
-            if is_server
+            if isinstance(first, ServerStrategy)
             else PeerRuntime(self.state, _for_every_peer(make_strategy, world.num_peers))
         )
         self._bind_trainer(build, threads)

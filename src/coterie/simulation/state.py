@@ -134,9 +134,7 @@ class State:
         self.best[improved] = self.current[improved]
         self._tested[:, improved] = np.nan
 
-    def _note(
-        self, now: Round, when: str, peers: Peers, values: npt.NDArray[np.float64]
-    ) -> None:
+    def _note(self, now: Round, when: str, peers: Peers, values: npt.NDArray[np.float64]) -> None:
         now.measures[f"validation_loss_{when}"][peers] = values[0]
         now.measures[f"validation_accuracy_{when}"][peers] = values[1]
 

@@ -30,7 +30,9 @@ def make_strategy(name: str, options: Mapping[str, Any] | None = None) -> Strate
     known = kind().options()
     for option in options or {}:
         if option not in known:
-            raise ConfigError(f"Strategy '{name}' has no option '{option}'.{nearest(option, known)}")
+            raise ConfigError(
+                f"Strategy '{name}' has no option '{option}'.{nearest(option, known)}"
+            )
     try:
         return TypeAdapter(kind).validate_python(dict(options or {}))
     except ValidationError as error:
@@ -41,4 +43,4 @@ def make_strategy(name: str, options: Mapping[str, Any] | None = None) -> Strate
         ) from None
 
 
-__all__ = ["STRATEGIES", "Strategy", "ServerStrategy", "make_strategy"]
+__all__ = ["STRATEGIES", "ServerStrategy", "Strategy", "make_strategy"]

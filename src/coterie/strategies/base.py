@@ -106,8 +106,9 @@ class GroundTruth:
 
     def members(self, peer: PeerId) -> npt.NDArray[np.int64]:
         """Return the other peers of this peer's true cluster."""
-        same = np.flatnonzero(self.clusters == self.clusters[peer])
-        return same[same != peer]
+        same = self.clusters == self.clusters[peer]
+        same[peer] = False
+        return np.flatnonzero(same)
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,8 @@ class Me:
     @property
     def others(self) -> npt.NDArray[np.int64]:
         """Everybody I could ask: never myself."""
-        return self.known[self.known != self.peer]
+        others: npt.NDArray[np.int64] = self.known[self.known != self.peer]
+        return others
 
     @property
     def true_cluster(self) -> npt.NDArray[np.int64]:

@@ -9,7 +9,7 @@ import struct
 import numpy as np
 import pytest
 
-from coterie.data.plain_pickle import read_plain_pickle
+from coterie.data.cifar_pickle import read_cifar_pickle
 from coterie.errors import DataError
 
 PLAIN = {
@@ -31,13 +31,13 @@ PYTHON2_ARRAY = (
 
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 def test_plain_values_come_back(protocol):
-    assert read_plain_pickle(pickle.dumps(PLAIN, protocol), "file") == PLAIN
+    assert read_cifar_pickle(pickle.dumps(PLAIN, protocol), "file") == PLAIN
 
 
 @pytest.mark.parametrize("protocol", [0, 1])
 def test_plain_values_of_old_protocols_come_back(protocol):
     value = {"a": [1, 2, (3, None)], "b": {"c": 10**12}, "t": True}
-    assert read_plain_pickle(pickle.dumps(value, protocol), "file") == value
+    assert read_cifar_pickle(pickle.dumps(value, protocol), "file") == value
 
 
 @pytest.mark.parametrize("protocol", [2, 3, 4])
@@ -45,14 +45,14 @@ def test_plain_values_of_old_protocols_come_back(protocol):
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_integer_arrays_come_back(protocol, dtype, order):
     array = np.asarray(np.arange(24).reshape(2, 3, 4) * 7, dtype=dtype, order=order)
-    result = read_plain_pickle(pickle.dumps({"x": array, "y": array}, protocol), "file")
+    result = read_cifar_pickle(pickle.dumps({"x": array, "y": array}, protocol), "file")
     for key in ("x", "y"):
         assert result[key].dtype == array.dtype
         np.testing.assert_array_equal(result[key], array)
 
 
 def test_python2_protocol0_array():
-    result = read_plain_pickle(PYTHON2_ARRAY, "file")
+    result = read_cifar_pickle(PYTHON2_ARRAY, "file")
     assert result[b"data"].dtype == np.uint8
     np.testing.assert_array_equal(result[b"data"], [[97, 98], [99, 100]])
     assert result[b"again"] is result[b"data"]
@@ -76,7 +76,7 @@ def test_malicious_pickle_is_refused_and_not_executed(tmp_path, protocol, name):
     }[name]
     content = pickle.dumps({"data": [call]}, protocol)
     with pytest.raises(DataError, match=rf"{name}.*not executed") as caught:
-        read_plain_pickle(content, "some/file")
+        read_cifar_pickle(content, "some/file")
     assert str(caught.value).startswith("some/file")
     assert not trace.exists()
 
@@ -101,14 +101,14 @@ def test_malicious_pickle_is_refused_and_not_executed(tmp_path, protocol, name):
 )
 def test_everything_else_is_refused_by_name(content, named):
     with pytest.raises(DataError, match="not executed") as caught:
-        read_plain_pickle(content, "file")
+        read_cifar_pickle(content, "file")
     assert named in str(caught.value)
 
 
 def test_object_array_is_refused():
     content = pickle.dumps(np.array([{}, None], dtype=object), 2)
     with pytest.raises(DataError, match="'O8'"):
-        read_plain_pickle(content, "file")
+        read_cifar_pickle(content, "file")
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_array_must_have_exactly_its_bytes(shape):
     content = PYTHON2_ARRAY.replace(b"(I2\nI2\nt", shape)
     assert content != PYTHON2_ARRAY
     with pytest.raises(DataError, match="damaged"):
-        read_plain_pickle(content, "file")
+        read_cifar_pickle(content, "file")
 
 
 @pytest.mark.parametrize(
@@ -148,14 +148,14 @@ def test_array_must_have_exactly_its_bytes(shape):
 )
 def test_malformed_streams_are_data_errors(content):
     with pytest.raises(DataError, match="not executed"):
-        read_plain_pickle(content, "file")
+        read_cifar_pickle(content, "file")
 
 
 def test_every_truncation_is_a_data_error():
     whole = pickle.dumps({"data": np.arange(6, dtype=np.uint8), "labels": [1, 2]}, 2)
     for length in range(len(whole)):
         with pytest.raises(DataError):
-            read_plain_pickle(whole[:length], "file")
+            read_cifar_pickle(whole[:length], "file")
 
 
 def test_random_damage_never_escapes():
@@ -166,7 +166,7 @@ def test_random_damage_never_escapes():
         damaged = bytearray(whole)
         damaged[random.integers(len(whole))] = random.integers(256)
         try:
-            read_plain_pickle(bytes(damaged), "file")
+            read_cifar_pickle(bytes(damaged), "file")
         except DataError:
             refused += 1
     assert refused > 500
@@ -174,10 +174,10 @@ def test_random_damage_never_escapes():
 
 def test_deep_nesting_is_no_problem():
     deep = b"(" * 100_000 + b"t" * 100_000
-    result = read_plain_pickle(deep + b".", "file")
+    result = read_cifar_pickle(deep + b".", "file")
     assert isinstance(result, tuple)
     with pytest.raises(DataError, match="malformed dict"):
-        read_plain_pickle(b"}" + deep + b"I1\ns.", "file")
+        read_cifar_pickle(b"}" + deep + b"I1\ns.", "file")
 
 
 def test_writer_used_here_is_what_it_claims():
