@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from coterie.errors import DataError
-from coterie.models.checkpoint_file import PickleInterpreter, read_checkpoint
+from coterie.models.checkpoint_file import read_checkpoint
 from coterie.models.imagenet import RESNET18_URL, load_imagenet_weights
 from coterie.models.resnet import ResNet18
 from coterie.models.vector import FlatModule
@@ -287,11 +287,26 @@ def test_an_archive_without_a_pickle_is_refused(tmp_path):
         read_checkpoint(path)
 
 
-def test_the_interpreter_calls_only_what_it_was_given(tmp_path):
-    path = tmp_path / "one.pkl"
-    path.write_bytes(b"\x80\x02cany\nname\nK\x02K\x03\x86R.")
-    with path.open("rb") as stream:
-        assert PickleInterpreter({"any name": pow}).read(stream) == 8
+DEEP = b")" + b"\x85" * 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("pickle", "reason"),
+    [
+        (b"\x80\x02}" + DEEP + b"K\x01s.", "damaged"),
+        (b"\x80\x02ccollections\nOrderedDict\n]" + DEEP + b"K\x01\x86a\x85R.", "OrderedDict"),
+    ],
+)
+def test_deeply_nested_keys_do_not_exhaust_the_stack(tmp_path, pickle, reason):
+    with pytest.raises(DataError, match=reason):
+        read_checkpoint(write_zip(tmp_path / "weights.pth", pickle))
+
+
+def test_deeply_nested_storage_keys_do_not_exhaust_the_stack(tmp_path):
+    path = tmp_path / "weights.pth"
+    path.write_bytes(LEGACY_HEADER + b"\x80\x02}.\x80\x02]" + DEEP + b"a.")
+    with pytest.raises(DataError, match="does not list the values stored"):
+        read_checkpoint(path)
 
 
 def bent(change):

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.data.cifar100_names import CIFAR100_CLASSES
-from coterie.data.dataset import Dataset
 from coterie.data.cifar_pickle import read_cifar_pickle
+from coterie.data.dataset import Dataset
 from coterie.data.sources import (
     RemoteFile,
     download_or_explain,

@@ -92,9 +92,9 @@ class Split:
 
 def shared_out(total: int, shares: npt.ArrayLike) -> Rows:
     """Split a total into whole numbers in proportion to shares (largest remainders)."""
-    shares = np.asarray(shares, dtype=float)
-    exact = total * shares / shares.sum()
-    whole = np.floor(exact).astype(np.int64)
+    parts = np.asarray(shares, dtype=float)
+    exact = total * parts / parts.sum()
+    whole: Rows = np.floor(exact).astype(np.int64)
     # A stable sort breaks ties by position, so that the result is the same everywhere.
     first = np.argsort(-(exact - whole), kind="stable")[: total - int(whole.sum())]
     whole[first] += 1

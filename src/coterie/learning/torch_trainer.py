@@ -46,6 +46,8 @@ class TorchTrainer(Trainer):
             for pool in workspace.pools
         ]
         self._check_module()
+        # torch loads its compiler with the first optimiser: once here, not in every forked worker.
+        _optimizer(settings, self._flat.trainable_views())
 
     def train(self, jobs: Sequence[TrainJob]) -> list[float]:
         """Train each job's model in place, one after another."""

@@ -15,7 +15,7 @@ _config = RunConfig(
     preset="digits",
     data=DataSettings(datasets=("digits",)),
     shift=RotationShift(angles=(0, 90, 180, 270)),
-    peers=PeerSettings(count=40, train_size=25, validation_size=10),
+    peers=PeerSettings(count=40, train_size=24, validation_size=10),
     model=ModelSettings(name="digits-cnn"),
     training=TrainingSettings(learning_rate=1e-3, epochs=3),
     strategy={"name": "random", "fetches": FETCHES},

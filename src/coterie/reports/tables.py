@@ -68,10 +68,13 @@ def final_table(title: str, outcomes: Sequence[Outcome]) -> Table:
     """Return the comparison of strategies, one row each."""
     first = outcomes[0]
     measure = "test accuracy %" if first.is_accuracy else "test MSE"
-    table = Table(title=f"{title}: {measure}", title_justify="left")
+    table = Table(
+        title=f"{title}: {measure}; models and MB sent and received per peer",
+        title_justify="left",
+    )
     table.add_column("strategy")
     named = [_column_title(name, outcomes, n) for n, name in enumerate(first.cluster_names)]
-    for name in (*named, "mean", "models/peer", "MB/peer", "seeds"):
+    for name in (*named, "mean", "models", "MB", "seeds"):
         table.add_column(name, justify="right")
     best = _best_label(outcomes)
     for label in dict.fromkeys(each.label for each in outcomes):

@@ -1,0 +1,96 @@
+"""Coterie as a library: your own module and your own data, in one call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from torch import nn
+
+from coterie.data.own import OwnData, PeerData
+from coterie.models.layout import Layout
+from coterie.models.vector import FlatModule
+from coterie.reports.tables import Outcome, outcome
+from coterie.simulation.recorder import Recorder
+from coterie.simulation.round import Round
+from coterie.simulation.run import run_to_end
+from coterie.simulation.settings import SimulationSettings
+from coterie.simulation.simulator import Simulation
+from coterie.strategies import ServerStrategy, Strategy, make_strategy
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a simulation leaves behind: every peer's best model, and the recorded tables."""
+
+    models: npt.NDArray[np.float32]
+    """Best models as flat vectors, (K, P)."""
+    layout: Layout
+    metrics: pa.Table
+    """Per round and peer: losses and accuracies before and after merging, tests, traffic."""
+    exchanges: pa.Table
+    """Every model sent: round, receiver, sender, kind, bytes, delivered, merge weight."""
+    outcome: Outcome
+    """Means over clusters and over all peers."""
+
+    @property
+    def test_accuracy(self) -> npt.NDArray[np.float64]:
+        """Each peer's final test accuracy, (K,); NaN for regression."""
+        return np.asarray(self.metrics["test_accuracy"].to_numpy()[-len(self.models) :])
+
+    @property
+    def test_loss(self) -> npt.NDArray[np.float64]:
+        """Each peer's final test loss, (K,)."""
+        return np.asarray(self.metrics["test_loss"].to_numpy()[-len(self.models) :])
+
+    def load_into(self, module: nn.Module, peer: int) -> nn.Module:
+        """Give a module the weights of a peer's best model, and return it."""
+        FlatModule(module).load(self.models[peer])
+        return module
+
+
+def simulate(
+    build: Callable[[], nn.Module],
+    peers: Sequence[PeerData],
+    strategy: str | Callable[[], Strategy | ServerStrategy] = "random",
+    settings: SimulationSettings | None = None,
+    *,
+    clusters: Sequence[int] | None = None,
+    threads: int | None = None,
+    on_round: Callable[[Round], None] | None = None,
+) -> Result:
+    """Simulate peers that train `build()` modules on their own data and choose whom to merge with.
+
+    `strategy` is a name, or something that returns a new strategy for each peer. `clusters` are the
+    true ones if you know them: they serve Oracle and the scoring, no other strategy sees them.
+    """
+    world = OwnData(peers, clusters)
+    make = partial(make_strategy, strategy) if isinstance(strategy, str) else strategy
+    recorder = Recorder()
+    with Simulation(
+        world,
+        build,
+        make,
+        settings or SimulationSettings(),
+        threads=threads or os.cpu_count() or 1,
+    ) as simulation:
+        run_to_end(simulation, recorder, on_round=on_round)
+        metrics = recorder.table("metrics")
+        return Result(
+            models=simulation.best_models(),
+            layout=simulation.state.layout,
+            metrics=metrics,
+            exchanges=recorder.table("exchanges"),
+            outcome=outcome(
+                metrics,
+                make().name,
+                simulation.settings.seed,
+                world.cluster_names,
+                is_accuracy=world.is_classification,
+            ),
+        )
