@@ -22,7 +22,6 @@ from typing import BinaryIO
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
-from safetensors.numpy import save as safetensors_bytes
 
 from coterie.config import (
     RunConfig,
@@ -42,6 +41,7 @@ from coterie.simulation.run import Tell, run_to_end
 from coterie.simulation.simulator import Simulation
 from coterie.storage import explained, make_folder, write_atomically, write_text
 from coterie.strategies import make_strategy
+from coterie.tensors import write_tensors
 
 EXPERIMENT, CONFIG, SUMMARY = "experiment.yaml", "config.yaml", "summary.json"
 PACKAGES = (
@@ -188,5 +188,5 @@ def software_versions() -> dict[str, str]:
 
 
 def _write_models(file: BinaryIO, simulation: Simulation) -> str:
-    file.write(safetensors_bytes({"best": simulation.best_models()}))
+    write_tensors(file, {"best": simulation.state.best}, {})
     return "models.safetensors"

@@ -85,8 +85,9 @@ class Scenario(World):
             (len(sources[c.source].classes) or 1) + c.label_offset for c in concepts
         )
         self._steps = self._plan(rounds, seed)
-        self.pools = self._allocate()
-        self._test = [self._test_samples(number, seed) for number in range(len(concepts))]
+        # Pool 0 is the peers' private data, with room for the largest step.
+        self.pools = [self._new_pool(max(step.num_rows for step in self._steps))]
+        self._test = self._add_test_pools(seed)
 
     def step_of(self, round_number: int) -> int:
         """Return the step a round belongs to."""
@@ -121,7 +122,14 @@ class Scenario(World):
             ]
             if rows:
                 source = self._sources[concept.source]
-                self._fill(0, start, np.concatenate(rows), concept, source.inputs, source.targets)
+                self._fill(
+                    self.pools[0],
+                    start,
+                    np.concatenate(rows),
+                    concept,
+                    source.inputs,
+                    source.targets,
+                )
         return [view for view in views if view is not None]
 
     def _check(self) -> None:
@@ -165,38 +173,33 @@ class Scenario(World):
             steps.append(_Step(clusters, splits))
         return steps
 
-    def _allocate(self) -> list[Pool]:
-        """Make room for the largest step's private data; test pools are added one by one."""
-        rows = max(step.num_rows for step in self._steps)
-        return [self._new_pool(rows)]
-
     def _new_pool(self, rows: int) -> Pool:
         return Pool(
             shared_array((rows, *self.input_shape), np.float32),
             shared_array((rows,), np.int64 if self.is_classification else np.float32),
         )
 
-    def _test_samples(self, number: int, seed: int) -> Samples:
-        """Put a concept's test data into a pool; concepts that look the same share the inputs."""
-        concept = self._concepts[number]
-        source = self._sources[concept.source]
-        rows = concept.candidates(source.test_targets)
-        if self._settings.test_size is not None and self._settings.test_size < len(rows):
-            rng = generator(seed, "test", concept.source)
-            rows = np.sort(rng.permutation(rows)[: self._settings.test_size])
-        for other in range(number):
-            earlier = self._concepts[other]
-            if (earlier.source, earlier.rotation, earlier.labels) == (
-                concept.source,
-                concept.rotation,
-                concept.labels,
-            ):
-                inputs = self.pools[self._test[other].pool].inputs
-                self.pools.append(Pool(inputs, concept.relabel(source.test_targets[rows])))
-                return Samples(len(self.pools) - 1, 0, len(rows))
-        self.pools.append(self._new_pool(len(rows)))
-        self._fill(len(self.pools) - 1, 0, rows, concept, source.test_inputs, source.test_targets)
-        return Samples(len(self.pools) - 1, 0, len(rows))
+    def _add_test_pools(self, seed: int) -> list[Samples]:
+        """Make one pool of test data per concept; concepts that look alike share the inputs."""
+        alike: dict[tuple[object, ...], Inputs] = {}
+        views = []
+        for concept in self._concepts:
+            source = self._sources[concept.source]
+            rows = concept.candidates(source.test_targets)
+            if self._settings.test_size is not None:
+                shuffled = generator(seed, "test", concept.source).permutation(rows)
+                rows = np.sort(shuffled[: self._settings.test_size])
+            look = (concept.source, concept.rotation, concept.labels)
+            if look in alike:
+                meaning = concept.relabel(source.test_targets[rows])
+                self.pools.append(Pool(alike[look], meaning))
+            else:
+                pool = self._new_pool(len(rows))
+                self._fill(pool, 0, rows, concept, source.test_inputs, source.test_targets)
+                self.pools.append(pool)
+                alike[look] = pool.inputs
+            views.append(Samples(len(self.pools) - 1, 0, len(rows)))
+        return views
 
     def _test_of(self, cluster: int, part: Split) -> Samples:
         """Return test data of the peer's own distribution: its cluster, and its label mix."""
@@ -210,7 +213,7 @@ class Scenario(World):
 
     def _fill(
         self,
-        pool: int,
+        pool: Pool,
         start: int,
         rows: npt.NDArray[np.int64],
         concept: Concept,
@@ -218,15 +221,12 @@ class Scenario(World):
         targets: Targets,
     ) -> None:
         """Write rows of a source into a pool, normalised, rotated and relabelled."""
-        target_pool = self.pools[pool]
         for first in range(0, len(rows), CHUNK):
             chunk = rows[first : first + CHUNK]
             images = normalise(inputs[chunk])
             if concept.rotation:
                 images = rotate(images, concept.rotation)
             place = slice(start + first, start + first + len(chunk))
-            target_pool.inputs[place] = images
+            pool.inputs[place] = images
             meaning = targets[chunk]
-            target_pool.targets[place] = (
-                concept.relabel(meaning) if self.is_classification else meaning
-            )
+            pool.targets[place] = concept.relabel(meaning) if self.is_classification else meaning

@@ -1,8 +1,7 @@
 """Checkpoints: one safetensors file, named by its round and its own checksum.
 
 The name holds the first 16 hex digits of the file's SHA-256, so a damaged file is recognised, and
-renaming it into place is the only step that has to be atomic. The file is written as a stream, in
-the published format: writing through the library would copy every model once more in memory.
+renaming it into place is the only step that has to be atomic.
 """
 
 from __future__ import annotations
@@ -19,14 +18,11 @@ from safetensors import SafetensorError, safe_open
 
 from coterie.errors import StorageError
 from coterie.storage import PARTIAL, explained, make_folder, write_atomically
+from coterie.tensors import write_tensors
 
 KEEP = 2
 ARRAY = "array:"
 """How the JSON part refers to an array of the file."""
-DTYPES = {
-    "float32": "F32", "float64": "F64", "int64": "I64", "int32": "I32", "uint8": "U8",
-    "int8": "I8", "int16": "I16", "float16": "F16", "bool": "BOOL",
-}  # fmt: skip
 
 
 class Checkpoints:
@@ -70,36 +66,10 @@ class Checkpoints:
 
 
 def _write_file(
-    file: BinaryIO,
-    next_round: int,
-    plain: Any,
-    arrays: dict[str, npt.NDArray[Any]],
+    file: BinaryIO, next_round: int, plain: Any, arrays: dict[str, npt.NDArray[Any]]
 ) -> str:
-    header: dict[str, Any] = {"__metadata__": {"state": json.dumps(plain)}}
-    position = 0
-    for name, array in arrays.items():
-        header[name] = {
-            "dtype": DTYPES[array.dtype.name],
-            "shape": list(array.shape),
-            "data_offsets": [position, position + array.nbytes],
-        }
-        position += array.nbytes
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    digest = hashlib.sha256()
-    beginning = len(text).to_bytes(8, "little") + text
-    digest.update(beginning)
-    file.write(beginning)
-    for array in arrays.values():
-        piece = _bytes_of(array).data
-        digest.update(piece)
-        file.write(piece)
-    return f"round-{next_round:07d}-{digest.hexdigest()[:16]}.safetensors"
-
-
-def _bytes_of(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """Return the bytes of an array without copying it."""
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    digest = write_tensors(file, arrays, {"state": json.dumps(plain)})
+    return f"round-{next_round:07d}-{digest[:16]}.safetensors"
 
 
 def _read_file(path: Path) -> dict[str, Any]:

@@ -1,0 +1,52 @@
+"""Small real worlds that many tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from worlds import classify, small_module
+
+from coterie.data.own import OwnData, PeerData
+from coterie.simulation.settings import SimulationSettings
+from coterie.simulation.simulator import Simulation
+from coterie.strategies.base import Strategy
+
+
+@pytest.fixture
+def make_world() -> Callable[..., OwnData]:
+    """Return a maker of worlds: one number of training samples per peer, two clusters in turn."""
+
+    def make(sizes: list[int], *, seed: int = 0) -> OwnData:
+        rng = np.random.default_rng(seed)
+        clusters = [peer % 2 for peer in range(len(sizes))]
+        peers = [
+            PeerData(classify(rng, c, n), classify(rng, c, 12), classify(rng, c, 40))
+            for c, n in zip(clusters, sizes, strict=True)
+        ]
+        return OwnData(peers, clusters)
+
+    return make
+
+
+@pytest.fixture
+def make_simulation(make_world) -> Callable[..., Simulation]:
+    """Return a maker of small simulations that train in-process."""
+
+    def make(
+        strategy: Callable[[], Strategy],
+        sizes: list[int] | None = None,
+        *,
+        threads: int = 1,
+        **settings: object,
+    ) -> Simulation:
+        return Simulation(
+            make_world(sizes or [16] * 6),
+            small_module,
+            strategy,
+            SimulationSettings(**{"rounds": 3, **settings}),
+            threads=threads,
+        )
+
+    return make

@@ -1,0 +1,186 @@
+"""The memory of best models, by loss and by averaged accuracy, and early stopping."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from coterie.simulation.progress import WINDOW, Progress
+from coterie.simulation.settings import SimulationSettings
+
+UNUSED = np.full(1, np.nan)
+
+
+def progress(num_peers: int = 1, **settings: object) -> Progress:
+    return Progress(SimulationSettings(**settings), num_peers)
+
+
+def by_loss(progress: Progress, round_number: int, *losses: float) -> list[int]:
+    everybody = np.arange(len(losses))
+    unused = np.full(len(losses), np.nan)
+    return progress.consider(everybody, round_number, np.array(losses), unused).tolist()
+
+
+def by_accuracy(progress: Progress, round_number: int, accuracy: float) -> bool:
+    """Return whether the only peer has a new best."""
+    return progress.consider(np.array([0]), round_number, UNUSED, np.array([accuracy])).size == 1
+
+
+def test_the_lowest_loss_is_the_best():
+    mine = progress(3)
+    assert by_loss(mine, 0, 3.0, 1.0, 2.0) == [0, 1, 2]
+    assert by_loss(mine, 1, 2.0, 1.5, 1.9) == [0, 2]
+    assert by_loss(mine, 2, 2.5, 0.5, 1.8) == [1, 2]
+    np.testing.assert_array_equal(mine.best_value, [2.0, 0.5, 1.8])
+    np.testing.assert_array_equal(mine.best_round, [1, 2, 2])
+
+
+def test_only_the_peers_asked_about_change():
+    mine = progress(4)
+    by_loss(mine, 0, 1.0, 1.0, 1.0, 1.0)
+    improved = mine.consider(np.array([3, 1]), 5, np.array([0.5, 2.0]), np.full(2, np.nan))
+    assert improved.tolist() == [3]
+    np.testing.assert_array_equal(mine.best_value, [1.0, 1.0, 1.0, 0.5])
+    np.testing.assert_array_equal(mine.best_round, [0, 0, 0, 5])
+
+
+def test_the_accuracy_does_not_matter_when_the_loss_decides():
+    mine = progress(1, best_by="loss")
+    mine.consider(np.array([0]), 0, np.array([1.0]), np.array([0.1]))
+    improved = mine.consider(np.array([0]), 1, np.array([1.1]), np.array([0.9]))
+    assert improved.size == 0
+
+
+def test_the_best_by_accuracy_is_a_moving_average_over_five_validations():
+    mine = progress(1, best_by="accuracy")
+    accuracies = [0.5, 0.75, 0.25, 1.0, 0.5, 0.0, 1.0, 1.0]
+    # By hand: the means of the last five, or of all there are.
+    averages = [0.5, 0.625, 0.5, 0.625, 0.6, 0.5, 0.55, 0.7]
+    is_new = [True, True, False, False, False, False, False, True]
+    best = [0.5, 0.625, 0.625, 0.625, 0.625, 0.625, 0.625, 0.7]
+    for number, accuracy in enumerate(accuracies):
+        assert np.mean(accuracies[max(0, number - 4) : number + 1]) == averages[number]
+        assert by_accuracy(mine, number, accuracy) is is_new[number]
+        assert mine.best_value[0] == pytest.approx(-best[number], abs=1e-15)
+    assert mine.best_round[0] == 7
+    assert WINDOW == 5
+
+
+def test_the_averages_of_peers_do_not_mix():
+    mine = progress(2, best_by="accuracy")
+    first, second = np.array([0]), np.array([1])
+    for number in range(4):
+        mine.consider(first, number, UNUSED, np.array([1.0]))
+        mine.consider(second, number, UNUSED, np.array([0.25]))
+    np.testing.assert_array_equal(mine.best_value, [-1.0, -0.25])
+
+
+@pytest.mark.parametrize("best_by", ["loss", "accuracy"])
+def test_of_equals_the_older_stays_the_best(best_by):
+    mine = progress(1, best_by=best_by)
+    value = np.array([0.5])
+    assert mine.consider(np.array([0]), 2, value, value).size == 1
+    for number in range(3, 10):
+        assert mine.consider(np.array([0]), number, value, value).size == 0
+    assert mine.best_round[0] == 2
+
+
+def test_a_loss_that_is_not_a_number_is_never_the_best():
+    mine = progress(1)
+    assert by_loss(mine, 0, np.nan) == []
+    assert by_loss(mine, 1, 2.0) == [0]
+    assert by_loss(mine, 2, np.nan) == []
+    assert by_loss(mine, 3, 1.0) == [0]
+    assert mine.best_value[0] == 1.0
+    assert mine.best_round[0] == 3
+
+
+def test_patience_counts_rounds_since_the_best():
+    mine = progress(2, patience=3)
+    by_loss(mine, 0, 1.0, 1.0)
+    by_loss(mine, 2, 2.0, 0.5)
+    assert mine.stop_impatient(2).tolist() == []
+    assert mine.stop_impatient(3).tolist() == [0]
+    assert mine.stop_impatient(4).tolist() == []
+    assert mine.stop_impatient(5).tolist() == [1]
+    assert mine.stopped.tolist() == [True, True]
+
+
+def test_only_newly_stopped_peers_are_reported():
+    mine = progress(3, patience=1)
+    by_loss(mine, 0, 1.0, 1.0, 1.0)
+    by_loss(mine, 1, 0.5, 2.0, 2.0)
+    assert mine.stop_impatient(1).tolist() == [1, 2]
+    assert mine.stop_impatient(1).tolist() == []
+    assert mine.stop_impatient(2).tolist() == [0]
+    assert mine.stop_impatient(3).tolist() == []
+
+
+def test_without_patience_nobody_ever_stops():
+    mine = progress(2)
+    by_loss(mine, 0, 1.0, 1.0)
+    assert mine.stop_impatient(10_000).tolist() == []
+    assert not mine.stopped.any()
+
+
+def test_new_data_wake_everybody_and_forget_the_bests():
+    mine = progress(2, patience=2)
+    by_loss(mine, 0, 0.1, 0.1)
+    assert mine.stop_impatient(4).tolist() == [0, 1]
+    mine.start_anew(5)
+    assert not mine.stopped.any()
+    assert by_loss(mine, 5, 7.0, 9.0) == [0, 1]
+    np.testing.assert_array_equal(mine.best_value, [7.0, 9.0])
+
+
+def test_patience_counts_from_the_last_round_on_the_old_data():
+    mine = progress(1, patience=3)
+    by_loss(mine, 0, 0.1)
+    mine.stop_impatient(10)
+    mine.start_anew(20)
+    assert [mine.stop_impatient(number).tolist() for number in (20, 21, 22, 23)] == [
+        [],
+        [],
+        [0],
+        [],
+    ]
+
+
+def test_new_data_forget_the_accuracies_on_the_old():
+    mine = progress(1, best_by="accuracy")
+    for number in range(5):
+        by_accuracy(mine, number, 1.0)
+    mine.start_anew(5)
+    by_accuracy(mine, 5, 0.25)
+    assert mine.best_value[0] == -0.25
+
+
+@pytest.mark.parametrize("best_by", ["loss", "accuracy"])
+def test_restored_progress_goes_on_like_the_one_that_was_saved(best_by):
+    rng = np.random.default_rng(0)
+    values = rng.random((12, 4))
+    steady = progress(4, best_by=best_by, patience=4)
+    everybody = np.arange(4)
+
+    def step(mine: Progress, number: int) -> tuple[list[int], list[int]]:
+        improved = mine.consider(everybody, number, values[number], values[number])
+        return improved.tolist(), mine.stop_impatient(number).tolist()
+
+    for number in range(6):
+        step(steady, number)
+    saved = {name: array.copy() for name, array in steady.save().items()}
+    later = [step(steady, number) for number in range(6, 12)]
+    restored = progress(4, best_by=best_by, patience=4)
+    restored.restore(saved)
+    assert [step(restored, number) for number in range(6, 12)] == later
+    assert any(stopped for _, stopped in later)
+    for name, array in steady.save().items():
+        np.testing.assert_array_equal(restored.save()[name], array)
+
+
+def test_restoring_does_not_tie_progress_to_the_saved_arrays():
+    mine = progress(2)
+    saved = {name: array.copy() for name, array in mine.save().items()}
+    mine.restore(saved)
+    by_loss(mine, 1, 1.0, 2.0)
+    assert np.isinf(saved["best_value"]).all()

@@ -1,0 +1,414 @@
+"""Rounds as a whole: starts, bests, stopping, shifts, absences, servers, and going on later."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from worlds import CLASSES, FEATURES, assert_same_table, small_module
+
+from coterie.data.dataset import Dataset
+from coterie.data.drift import MatrixDrift
+from coterie.data.scenario import PeerSettings, Scenario
+from coterie.data.shifts import LabelSwapShift
+from coterie.errors import ConfigError, TrainingError
+from coterie.learning.trainer import EvaluateJob, ModelReference, TrainingSettings
+from coterie.simulation.recorder import Recorder
+from coterie.simulation.run import run_to_end
+from coterie.simulation.settings import Absence, NetworkSettings, SimulationSettings
+from coterie.simulation.simulator import Simulation
+from coterie.strategies import STRATEGIES, make_strategy
+from coterie.strategies.central import Central
+from coterie.strategies.fedavg import FedAvg
+from coterie.strategies.local import Local
+from coterie.strategies.oracle import Oracle
+from coterie.strategies.random import Random
+
+
+def metrics_of(simulation: Simulation) -> pa.Table:
+    recorder = Recorder()
+    run_to_end(simulation, recorder)
+    return recorder.table("metrics")
+
+
+def drifting_world(num_peers: int = 4, rounds: int = 6) -> Scenario:
+    """Two meanings of the labels; after three rounds the peers exchange them."""
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(600, FEATURES)).astype(np.float32)
+    labels = points[:, :CLASSES].argmax(axis=1)
+    data = Dataset(
+        "points", points[:400], labels[:400], points[400:], labels[400:], ("a", "b", "c")
+    )
+    concepts = LabelSwapShift(swaps=((), ((0, 1),))).concepts([data], 0)
+    drift = MatrixDrift(every=3, matrix=((0, 1), (1, 0)))
+    peers = PeerSettings(count=num_peers, train_size=20, validation_size=10)
+    return Scenario([data], concepts, peers, drift, rounds=rounds)
+
+
+def drifting(strategy, **settings) -> Simulation:
+    rounds = settings.setdefault("rounds", 6)
+    return Simulation(
+        drifting_world(rounds=rounds), small_module, strategy, SimulationSettings(**settings)
+    )
+
+
+@pytest.mark.parametrize("initialisation", ["common", "independent"])
+def test_initial_weights(make_simulation, initialisation):
+    with make_simulation(Local, initialisation=initialisation) as simulation:
+        start = simulation.state.current
+        alike = [bool((start[0] == row).all()) for row in start[1:]]
+        assert all(alike) if initialisation == "common" else not any(alike)
+
+
+@pytest.mark.parametrize("initialisation", ["common", "independent"])
+def test_strategies_share_data_and_start(make_simulation, initialisation):
+    """Another strategy changes neither the initial weights nor the initial training."""
+    first_rounds = []
+    for strategy in (Local, lambda: Random(fetches=3)):
+        with make_simulation(strategy, initialisation=initialisation) as simulation:
+            first_rounds.append((simulation.state.current.copy(), simulation.advance()))
+    (one_start, one), (other_start, other) = first_rounds
+    np.testing.assert_array_equal(one_start, other_start)
+    np.testing.assert_array_equal(one.measures["train_loss"], other.measures["train_loss"])
+
+
+def test_seeds_differ(make_simulation):
+    starts = []
+    for seed in (0, 1):
+        with make_simulation(Local, seed=seed) as simulation:
+            starts.append(simulation.state.current.copy())
+    assert (starts[0] != starts[1]).any()
+
+
+def test_nothing_depends_on_what_ran_before(make_simulation):
+    """No global randomness: whatever state numpy's and torch's generators are in, same results."""
+    import torch
+
+    tables = []
+    for seed in (1, 2):
+        np.random.seed(seed)  # noqa: NPY002 — the very thing that must not matter
+        torch.manual_seed(seed)
+        with make_simulation(lambda: Random(fetches=2)) as simulation:
+            tables.append(metrics_of(simulation))
+    assert_same_table(*tables)
+
+
+@pytest.mark.parametrize("name", list(STRATEGIES))
+def test_results_do_not_depend_on_the_number_of_workers(make_simulation, name):
+    """Bit for bit, for every strategy."""
+    results = []
+    for threads in (1, 2, 3):
+        options = {"fetches": 2} if "fetches" in STRATEGIES[name]().options() else {}
+        with make_simulation(
+            lambda o=options: make_strategy(name, o), threads=threads
+        ) as simulation:
+            metrics = metrics_of(simulation)
+            results.append((metrics, simulation.best_models()))
+    for metrics, models in results[1:]:
+        assert_same_table(metrics, results[0][0])
+        np.testing.assert_array_equal(models, results[0][1])
+
+
+@pytest.mark.parametrize("name", list(STRATEGIES))
+@pytest.mark.parametrize("schedule", ["synchronous", "sequential"])
+@pytest.mark.parametrize("stop_after", [0, 2, 4])
+def test_going_on_later_changes_nothing(name, schedule, stop_after):
+    """Saved and restored into a new simulation, at any round and over a shift: the same bits."""
+    options = {"fetches": 2} if "fetches" in STRATEGIES[name]().options() else {}
+
+    def make() -> Simulation:
+        network = NetworkSettings(offline_probability=0.2, loss_probability=0.2)
+        return drifting(
+            lambda: make_strategy(name, options), schedule=schedule, patience=2, network=network
+        )
+
+    with make() as whole:
+        rounds = []
+        while not whole.finished:
+            rounds.append(whole.advance())
+    with make() as first:
+        for _ in range(stop_after + 1):
+            first.advance()
+        saved = first.save()
+        with make() as second:
+            second.restore(saved)
+            later = []
+            while not second.finished:
+                later.append(second.advance())
+    assert len(later) == len(rounds) - stop_after - 1
+    for expected, now in zip(rounds[stop_after + 1 :], later, strict=True):
+        for name_of_table, columns in expected.tables().items():
+            for column, values in now.tables()[name_of_table].items():
+                np.testing.assert_array_equal(values, columns[column], err_msg=column)
+    np.testing.assert_array_equal(second.best_models(), whole.best_models())
+
+
+def test_validation_before_merge_is_that_of_the_round_before(make_simulation):
+    with make_simulation(lambda: Random(fetches=3)) as simulation:
+        previous = simulation.advance()
+        while not simulation.finished:
+            now = simulation.advance()
+            for measure in ("loss", "accuracy"):
+                np.testing.assert_array_equal(
+                    now.measures[f"validation_{measure}_before"],
+                    previous.measures[f"validation_{measure}_trained"],
+                )
+            merged = now.measures["validation_loss_merged"]
+            assert (merged != now.measures["validation_loss_before"]).all()
+            assert (merged != now.measures["validation_loss_trained"]).all()
+            previous = now
+
+
+def test_who_merges_nothing_has_the_same_validation_before_and_after(make_simulation):
+    with make_simulation(Local) as simulation:
+        simulation.advance()
+        now = simulation.advance()
+        np.testing.assert_array_equal(
+            now.measures["validation_loss_before"], now.measures["validation_loss_merged"]
+        )
+
+
+@pytest.mark.parametrize("best", ["any", "trained"])
+def test_best_model_is_the_one_with_the_lowest_validation_loss(make_simulation, best):
+    """With "any", a merged model counts before it is trained; with "trained" it does not."""
+    with make_simulation(
+        lambda: Random(fetches=3),
+        best=best,
+        rounds=8,
+        training=TrainingSettings(learning_rate=0.05),
+    ) as simulation:
+        lowest = np.full(6, np.inf)
+        while not simulation.finished:
+            now = simulation.advance()
+            lowest = np.fmin(lowest, now.measures["validation_loss_trained"])
+            if best == "any" and now.number > 0:
+                lowest = np.fmin(lowest, now.measures["validation_loss_merged"])
+        state = simulation.state
+        jobs = [
+            EvaluateJob(ModelReference("best", peer), state.samples[peer].validation)
+            for peer in range(6)
+        ]
+        reached = [result.loss for result in state.trainer.evaluate(jobs)]
+    np.testing.assert_allclose(reached, lowest, rtol=1e-12)
+
+
+def test_the_final_test_uses_the_best_model_on_the_peers_own_test_data(make_simulation):
+    with make_simulation(lambda: Random(fetches=3), rounds=5, test_every=2) as simulation:
+        tested = []
+        while not simulation.finished:
+            now = simulation.advance()
+            tested.append(bool(np.isfinite(now.measures["test_accuracy"]).all()))
+        state = simulation.state
+        jobs = [
+            EvaluateJob(ModelReference("best", peer), state.samples[peer].test) for peer in range(6)
+        ]
+        expected = [result.accuracy for result in state.trainer.evaluate(jobs)]
+    np.testing.assert_array_equal(now.measures["test_accuracy"], expected)
+    assert tested == [True, False, True, False, True, True]
+
+
+def test_a_stopped_peer_keeps_serving_its_best_model(make_simulation):
+    """It neither merges nor trains, but others still fetch from it."""
+    settings = {"patience": 1, "rounds": 30, "training": TrainingSettings(learning_rate=0.2)}
+    with make_simulation(lambda: Random(fetches=5), **settings) as simulation:
+        stopped_before = np.zeros(6, dtype=bool)
+        served = False
+        while not simulation.finished:
+            frozen = simulation.state.best.copy()
+            now = simulation.advance()
+            if stopped_before.any() and not stopped_before.all():
+                np.testing.assert_array_equal(
+                    simulation.state.published[stopped_before], frozen[stopped_before]
+                )
+                assert np.isnan(now.measures["train_loss"][stopped_before]).all()
+                senders = now.exchanges.columns()["sender"]
+                served |= bool(np.isin(senders, np.flatnonzero(stopped_before)).any())
+                assert set(now.tables()["metrics"]["status"]) == {"active", "stopped"}
+            stopped_before = simulation.state.progress.stopped.copy()
+        assert served
+        assert now.number < 30, "the run ends when everybody has stopped"
+        assert np.isfinite(now.measures["test_accuracy"]).all()
+
+
+def test_a_shift_gives_new_data_and_wakes_everybody_up():
+    with drifting(Local, patience=1, training=TrainingSettings(learning_rate=0.3)) as simulation:
+        for _ in range(4):
+            now = simulation.advance()
+        before = [simulation.world.pools[0].inputs.copy(), simulation.state.progress.stopped.copy()]
+        assert before[1].any(), "the test needs somebody who has stopped"
+        current = simulation.state.current.copy()
+        captured = []
+        runtime_run = simulation._runtime.run
+        simulation._runtime.run = lambda now: (
+            captured.append(simulation.state.current.copy()),
+            runtime_run(now),
+        )
+        now = simulation.advance()
+        assert now.number == 4
+        assert now.step == 1
+        assert (simulation.world.pools[0].inputs != before[0]).any()
+        assert set(now.tables()["metrics"]["status"]) == {"active"}
+        np.testing.assert_array_equal(captured[0], current)
+        assert np.isfinite(now.measures["train_loss"]).all()
+
+
+def test_peers_are_tested_on_the_distribution_they_have_now():
+    """Two meanings of the labels are exchanged; test targets must follow at once."""
+    with drifting(Local) as simulation:
+        for round_number in range(7):
+            now = simulation.advance()
+            step = 0 if round_number <= 3 else 1
+            assert now.truth.clusters.tolist() == [[0, 1] * 2, [1, 0] * 2][step]
+            for peer in range(4):
+                test = simulation.state.samples[peer].test
+                pool = simulation.world.pools[test.pool]
+                largest = pool.inputs[:, :CLASSES].argmax(axis=1)
+                swapped = np.array([1, 0, 2])[largest]
+                meaning = swapped if now.truth.clusters[peer] else largest
+                np.testing.assert_array_equal(pool.targets, meaning)
+
+
+def test_the_round_before_a_shift_is_tested():
+    with drifting(Local, test_every=100) as simulation:
+        tested = [
+            bool(np.isfinite(simulation.advance().measures["test_loss"]).all()) for _ in range(7)
+        ]
+    assert tested == [True, False, False, True, False, False, True]
+
+
+def test_best_memory_starts_anew_at_a_shift():
+    """A best from before the shift must not survive it, however low its loss was."""
+    with drifting(Local, training=TrainingSettings(learning_rate=0.05)) as simulation:
+        for _ in range(5):
+            now = simulation.advance()
+        assert (simulation.state.progress.best_round >= 3).all()
+        trained = now.measures["validation_loss_trained"]
+        np.testing.assert_array_equal(simulation.state.progress.best_value, trained)
+
+
+def test_oracle_follows_the_clusters_through_a_shift():
+    with drifting(lambda: Oracle(fetches=1)) as simulation:
+        simulation.advance()
+        while not simulation.finished:
+            now = simulation.advance()
+            columns = now.exchanges.columns()
+            clusters = now.truth.clusters
+            assert len(columns["kind"]) == 4
+            assert (clusters[columns["sender"]] == clusters[columns["receiver"]]).all()
+
+
+def test_offline_peers_take_no_part(make_simulation):
+    trace = (Absence(peer=2, first_round=1, last_round=2),)
+    with make_simulation(
+        lambda: Random(fetches=5), network=NetworkSettings(offline_trace=trace)
+    ) as simulation:
+        simulation.advance()
+        before = simulation.state.current[2].copy()
+        now = simulation.advance()
+        columns = now.exchanges.columns()
+        assert 2 not in columns["sender"]
+        assert 2 not in columns["receiver"]
+        assert len(columns["kind"]) == 5 * 4, "the others see one offer less"
+        np.testing.assert_array_equal(simulation.state.current[2], before)
+        assert now.tables()["metrics"]["status"][2] == "offline"
+        simulation.advance()
+        assert 2 in simulation.advance().exchanges.columns()["receiver"]
+
+
+def test_lost_messages_are_sent_but_not_received(make_simulation):
+    network = NetworkSettings(loss_probability=0.5)
+    with make_simulation(lambda: Random(fetches=5), network=network) as simulation:
+        simulation.advance()
+        now = simulation.advance()
+        metrics = now.tables()["metrics"]
+        assert metrics["models_sent"].sum() == 30
+        assert 0 < metrics["models_received"].sum() < 30
+        lost = ~now.exchanges.columns()["delivered"]
+        assert np.isnan(now.exchanges.columns()["weight"][lost]).all()
+
+
+def test_when_every_message_is_lost_everybody_trains_alone(make_simulation):
+    network = NetworkSettings(loss_probability=1.0)
+    with (
+        make_simulation(lambda: Random(fetches=5), network=network) as isolated,
+        make_simulation(Local) as alone,
+    ):
+        while not alone.finished:
+            one, other = isolated.advance(), alone.advance()
+            np.testing.assert_array_equal(one.measures["train_loss"], other.measures["train_loss"])
+
+
+def test_traffic_counts_models_and_bytes(make_simulation):
+    with make_simulation(lambda: Random(fetches=2)) as simulation:
+        simulation.advance()
+        metrics = simulation.advance().tables()["metrics"]
+        size = simulation.state.layout.num_bytes
+        assert (metrics["models_received"] == 2).all()
+        assert metrics["models_sent"].sum() == 12
+        np.testing.assert_array_equal(metrics["bytes_received"], metrics["models_received"] * size)
+        np.testing.assert_array_equal(metrics["bytes_sent"], metrics["models_sent"] * size)
+
+
+def test_fedavg_averages_the_clients_it_trained_by_sample_counts(make_simulation):
+    sizes = [8, 16, 24, 32]
+    with make_simulation(lambda: FedAvg(fetches=2), sizes, rounds=1) as simulation:
+        simulation.advance()
+        start = simulation.state.server[0].copy()
+        trained = {}
+        note = simulation.state.note_training
+
+        def capture(now, clients, losses):
+            trained.update({int(c): simulation.state.current[c].copy() for c in clients})
+            note(now, clients, losses)
+
+        simulation.state.note_training = capture
+        now = simulation.advance()
+        total = sum(sizes[client] for client in trained)
+        expected = sum(sizes[client] / total * model for client, model in trained.items())
+        assert len(trained) == 2
+        np.testing.assert_allclose(simulation.state.server[0], expected, rtol=1e-5, atol=1e-7)
+        assert (simulation.state.server[0] != start).any()
+        assert (simulation.state.current == simulation.state.server[0]).all()
+        columns = now.exchanges.columns()
+        assert sorted(columns["kind"]) == ["download"] * 2 + ["upload"] * 2
+        assert now.tables()["metrics"]["models_received"].sum() == 2
+
+
+@pytest.mark.parametrize(("scope", "num_models"), [("cluster", 2), ("all", 1)])
+def test_central_trains_on_pooled_data(make_simulation, scope, num_models):
+    with make_simulation(lambda: Central(scope), rounds=30) as simulation:
+        table = metrics_of(simulation)
+        assert len(simulation.state.server) == num_models
+        models = simulation.state.current
+        same_as_first = [(row == models[0]).all() for row in models]
+        assert same_as_first == ([True, False] * 3 if scope == "cluster" else [True] * 6)
+        assert np.asarray(table["models_sent"]).sum() == 0
+
+
+def test_central_per_cluster_beats_central_for_all_when_clusters_disagree(make_simulation):
+    accuracy = {}
+    for scope in ("cluster", "all"):
+        with make_simulation(lambda s=scope: Central(s), [40] * 6, rounds=30) as simulation:
+            accuracy[scope] = np.asarray(metrics_of(simulation)["test_accuracy"])[-6:].mean()
+    assert accuracy["cluster"] > accuracy["all"] + 0.2
+
+
+def test_one_peer_alone(make_simulation):
+    for name in STRATEGIES:
+        options = {"fetches": 0} if "fetches" in STRATEGIES[name]().options() else {}
+        with make_simulation(lambda n=name, o=options: make_strategy(n, o), [16]) as simulation:
+            table = metrics_of(simulation)
+        assert np.isfinite(np.asarray(table["test_accuracy"])[-1])
+
+
+def test_divergence_names_peer_and_round(make_simulation):
+    reckless = TrainingSettings(learning_rate=1e30, optimizer="sgd")
+    message = r"diverged in round \d+: the model of peer 0 .*learning"
+    with make_simulation(Local, training=reckless) as simulation:
+        with pytest.raises(TrainingError, match=message):
+            metrics_of(simulation)
+
+
+def test_zero_threads_are_refused(make_simulation):
+    with pytest.raises(ConfigError, match="At least one thread"):
+        make_simulation(Local, threads=0)
