@@ -15,7 +15,9 @@ Key = int | str
 
 def key_bits(seed: int, purpose: str, *key: Key) -> int:
     """Return 128 well-mixed bits that depend on every part of the key."""
-    text = repr((seed, purpose, *key)).encode()
+    # A numpy integer is the same key as a plain one, though it is written differently.
+    parts = [part if isinstance(part, str) else int(part) for part in key]
+    text = repr((int(seed), purpose, *parts)).encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=16).digest(), "little")
 
 

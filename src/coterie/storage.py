@@ -46,6 +46,14 @@ def make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
 
 
+def open_folder(path: Path) -> None:
+    """Create a folder, or clear an old one of what a killed process left half written."""
+    make_folder(path)
+    with explained(f"tidy up {path}"):
+        for leftover in path.glob(f"*{PARTIAL}"):
+            leftover.unlink()
+
+
 @contextmanager
 def explained(what: str) -> Iterator[None]:
     """Turn operating system errors into errors for people."""

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from torch import nn
 
+from coterie.data.own import OwnData, PeerData
+from coterie.errors import ConfigError
 from coterie.simulation.progress import WINDOW, Progress
 from coterie.simulation.settings import SimulationSettings
+from coterie.simulation.simulator import Simulation
+from coterie.strategies.local import Local
 
 UNUSED = np.full(1, np.nan)
 
@@ -93,6 +98,17 @@ def test_a_loss_that_is_not_a_number_is_never_the_best():
     assert by_loss(mine, 3, 1.0) == [0]
     assert mine.best_value[0] == 1.0
     assert mine.best_round[0] == 3
+
+
+def test_without_accuracies_the_best_cannot_be_chosen_by_them():
+    """Regression has losses only: to say so beats a run whose bests are never found."""
+    rng = np.random.default_rng(0)
+    part = (rng.normal(size=(8, 2)).astype(np.float32), rng.normal(size=8).astype(np.float32))
+    world = OwnData([PeerData(part, part, part)] * 2)
+    with pytest.raises(ConfigError, match="best_by"):
+        Simulation(
+            world, lambda: nn.Linear(2, 1), Local, SimulationSettings(best_by="accuracy", rounds=1)
+        )
 
 
 def test_patience_counts_rounds_since_the_best():

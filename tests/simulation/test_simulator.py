@@ -404,9 +404,11 @@ def test_one_peer_alone(make_simulation):
 def test_divergence_names_peer_and_round(make_simulation):
     reckless = TrainingSettings(learning_rate=1e30, optimizer="sgd")
     message = r"diverged in round \d+: the model of peer 0 .*learning"
-    with make_simulation(Local, training=reckless) as simulation:
-        with pytest.raises(TrainingError, match=message):
-            metrics_of(simulation)
+    with (
+        make_simulation(Local, training=reckless) as simulation,
+        pytest.raises(TrainingError, match=message),
+    ):
+        metrics_of(simulation)
 
 
 def test_zero_threads_are_refused(make_simulation):

@@ -32,8 +32,9 @@ def rotate(images: npt.NDArray[np.float32], degrees: float) -> npt.NDArray[np.fl
     # A pixel of the result looks back, clockwise, for where it came from.
     from_right = np.cos(angle) * right - np.sin(angle) * down + (width - 1) / 2
     from_down = np.sin(angle) * right + np.cos(angle) * down + (height - 1) / 2
-    column = np.floor(from_right + 0.5).astype(np.int64)
-    row = np.floor(from_down + 0.5).astype(np.int64)
+    # Rounded first: exact ties must not be decided by the noise of floating-point numbers.
+    column = np.floor(from_right.round(9) + 0.5).astype(np.int64)
+    row = np.floor(from_down.round(9) + 0.5).astype(np.int64)
     inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
     turned = images[..., row.clip(0, height - 1), column.clip(0, width - 1)]
     turned[..., ~inside] = 0.0

@@ -29,21 +29,26 @@ class PeerData:
 
 
 class OwnData(World):
-    """Data that stay with their peers and do not change over time."""
+    """Data that stay with their peers and do not change over time.
+
+    Inputs are used as they are given: scale images to about [-1, 1] beforehand.
+    """
 
     def __init__(self, peers: Sequence[PeerData], clusters: Sequence[int] | None = None) -> None:
         if not peers:
             raise ConfigError("There must be at least one peer with data.")
         self.num_peers = len(peers)
         self._clusters = np.asarray(clusters if clusters is not None else [0] * len(peers))
-        if self._clusters.shape != (len(peers),) or self._clusters.min() < 0:
+        wrong_kind = self._clusters.shape != (len(peers),) or self._clusters.dtype.kind not in "iu"
+        if wrong_kind or self._clusters.min() < 0:
             raise ConfigError(
                 f"clusters must be one number ≥ 0 for each of the {len(peers)} peers, not "
                 f"{self._clusters.tolist()}."
             )
         self.cluster_names = tuple(f"cluster {n}" for n in range(int(self._clusters.max()) + 1))
-        self.input_shape = tuple(np.shape(peers[0].train[0])[1:])
-        self.is_classification = np.issubdtype(np.asarray(peers[0].train[1]).dtype, np.integer)
+        inputs, targets = _numbers("Peer 0, train data", *peers[0].train)
+        self.input_shape = tuple(inputs.shape[1:])
+        self.is_classification = targets.dtype.kind in "iu"
         parts = [
             [self._checked(f"Peer {number}, {name} data", *getattr(peer, name)) for name in PARTS]
             for number, peer in enumerate(peers)
@@ -70,19 +75,18 @@ class OwnData(World):
     def _checked(
         self, where: str, inputs: npt.ArrayLike, targets: npt.ArrayLike
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[Any]]:
-        inputs = np.asarray(inputs, dtype=np.float32)
-        targets = np.asarray(targets)
-        if np.issubdtype(targets.dtype, np.integer) != self.is_classification:
-            raise DataError(f"{where}: targets are {targets.dtype}, unlike those of peer 0.")
-        if targets.ndim != 1 or inputs.shape[1:] != self.input_shape:
+        samples, labels = _numbers(where, inputs, targets)
+        if (labels.dtype.kind in "iu") != self.is_classification:
+            raise DataError(f"{where}: targets are {labels.dtype}, unlike those of peer 0.")
+        if labels.ndim != 1 or samples.shape[1:] != self.input_shape:
             raise DataError(
-                f"{where}: inputs {inputs.shape} and targets {targets.shape} were given, but "
+                f"{where}: inputs {samples.shape} and targets {labels.shape} were given, but "
                 f"(n, {', '.join(map(str, self.input_shape))}) and (n,) were expected."
             )
-        check_samples(where, inputs, targets)
-        if self.is_classification and targets.min() < 0:
-            raise DataError(f"{where}: label {targets.min()} is negative.")
-        return inputs, targets
+        check_samples(where, samples, labels)
+        if self.is_classification and labels.min() < 0:
+            raise DataError(f"{where}: label {labels.min()} is negative.")
+        return samples, labels
 
     def _pool(self, parts: list[tuple[npt.NDArray[np.float32], npt.NDArray[Any]]]) -> Pool:
         """Copy everything once into shared memory, where worker processes see it."""
@@ -94,6 +98,22 @@ class OwnData(World):
         np.concatenate([inputs for inputs, _ in parts], out=pool.inputs)
         np.concatenate([targets for _, targets in parts], out=pool.targets, casting="unsafe")
         return pool
+
+
+def _numbers(
+    where: str, inputs: npt.ArrayLike, targets: npt.ArrayLike
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[Any]]:
+    """Return inputs as float32 and targets as they are, if both are numbers."""
+    try:
+        samples, labels = np.asarray(inputs, dtype=np.float32), np.asarray(targets)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{where}: these are not arrays of numbers: {error}") from None
+    if samples.ndim == 0 or labels.dtype.kind not in "iuf":
+        raise DataError(
+            f"{where}: inputs {samples.shape} and targets of type {labels.dtype} were given, but "
+            "an array of samples, and integer labels or float values, were expected."
+        )
+    return samples, labels
 
 
 PARTS = ("train", "validation", "test")

@@ -108,6 +108,8 @@ def cluster_of_peers(num_peers: int, num_clusters: int, shares: Sequence[float] 
             f"peers.clusters gives {len(shares)} shares, but the shift makes {num_clusters} "
             "clusters; give one share for each."
         )
+    if shares is not None and sum(shares) <= 0:
+        raise ConfigError(f"peers.clusters: {tuple(shares)} leaves no cluster with any peers.")
     counts = shared_out(num_peers, shares or (1,) * num_clusters)
     return np.repeat(np.arange(num_clusters, dtype=np.int64), counts)
 
@@ -190,12 +192,22 @@ def _shortage(
 
 
 def matching_test_rows(
-    train_targets: npt.NDArray[np.int64], test_targets: npt.NDArray[np.int64]
+    train_targets: npt.NDArray[np.int64],
+    test_targets: npt.NDArray[np.int64],
+    most: int | None = None,
 ) -> Rows:
-    """Return the largest choice of test rows whose labels have the training proportions."""
-    labels, counts = np.unique(train_targets, return_counts=True)
+    """Return the largest choice of test rows, at most `most`, with the training proportions.
+
+    Labels without any test row are left out.
+    """
+    labels, counts = np.unique(
+        train_targets[np.isin(train_targets, test_targets)], return_counts=True
+    )
     share = counts / counts.sum()
     stock = [np.flatnonzero(test_targets == label) for label in labels]
     total = min(len(rows) / part for rows, part in zip(stock, share, strict=True))
-    wish = np.maximum(np.floor(total * share + 1e-9).astype(np.int64), 1)
+    if most is not None and most < total:
+        wish = shared_out(most, share)
+    else:
+        wish = np.maximum(np.floor(total * share + 1e-9).astype(np.int64), 1)
     return np.sort(np.concatenate([rows[:n] for rows, n in zip(stock, wish, strict=True)]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +39,7 @@ class PeerSettings(Settings):
     """How many peers there are and how much data each has."""
 
     count: int = Field(40, ge=1)
-    clusters: tuple[float, ...] | None = None
+    clusters: tuple[Annotated[float, Field(ge=0)], ...] | None = None
     """Relative cluster sizes; equal when not given."""
     train_size: int = Field(ge=1)
     """Training samples per peer; their mean when sizes differ."""
@@ -156,9 +157,10 @@ class Scenario(World):
         for step, clusters in enumerate(
             self._drift.clusters(start, self._drift.num_steps(rounds), seed)
         ):
-            if clusters.max() >= len(self._concepts) or clusters.min() < 0:
+            unknown = clusters[(clusters < 0) | (clusters >= len(self._concepts))]
+            if len(unknown):
                 raise ConfigError(
-                    f"drift asks for concept {clusters.max()}, but the shift makes only "
+                    f"drift asks for concept {unknown[0]}, but the shift makes only "
                     f"{len(self._concepts)} (numbered from 0)."
                 )
             splits = split(
@@ -186,7 +188,7 @@ class Scenario(World):
         for concept in self._concepts:
             source = self._sources[concept.source]
             rows = concept.candidates(source.test_targets)
-            if self._settings.test_size is not None:
+            if self._settings.test_size is not None and not self._has_label_mixes:
                 shuffled = generator(seed, "test", concept.source).permutation(rows)
                 rows = np.sort(shuffled[: self._settings.test_size])
             look = (concept.source, concept.rotation, concept.labels)
@@ -201,14 +203,20 @@ class Scenario(World):
             views.append(Samples(len(self.pools) - 1, 0, len(rows)))
         return views
 
+    @property
+    def _has_label_mixes(self) -> bool:
+        """Whether each peer has label proportions, and so a choice of test rows, of its own."""
+        return isinstance(self._settings.labels, DirichletLabels) and self.is_classification
+
     def _test_of(self, cluster: int, part: Split) -> Samples:
         """Return test data of the peer's own distribution: its cluster, and its label mix."""
         test = self._test[cluster]
-        if not isinstance(self._settings.labels, DirichletLabels) or not self.is_classification:
+        if not self._has_label_mixes:
             return test
         concept = self._concepts[cluster]
         mine = concept.relabel(self._sources[concept.source].targets[part.train])
-        chosen = matching_test_rows(mine, self.pools[test.pool].targets)
+        targets = self.pools[test.pool].targets
+        chosen = matching_test_rows(mine, targets, self._settings.test_size)
         return Samples(test.pool, test.start, test.stop, chosen)
 
     def _fill(

@@ -45,7 +45,7 @@ class Concept:
 class Settings(BaseModel):
     """The base of every group of settings: a typo is an error."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class NoShift(Settings):
@@ -91,12 +91,13 @@ class RandomLabelShift(Settings):
     def concepts(self, sources: Sequence[Dataset], seed: int) -> tuple[Concept, ...]:
         """One concept per drawn label set."""
         wanted = self.groups * self.size
-        if wanted > len(self.labels):
+        labels = tuple(dict.fromkeys(self.labels))
+        if wanted > len(labels):
             raise ConfigError(
                 f"shift: {self.groups} disjoint groups of {self.size} labels need {wanted} labels, "
-                f"but shift.labels names only {len(self.labels)}."
+                f"but shift.labels names only {len(labels)}."
             )
-        drawn = generator(seed, "random-labels").permutation(self.labels)[:wanted]
+        drawn = generator(seed, "random-labels").permutation(labels)[:wanted]
         groups = drawn.reshape(self.groups, self.size).tolist()
         return tuple(label_concept(tuple(sorted(group))) for group in groups)
 
@@ -133,6 +134,13 @@ class LabelSwapShift(Settings):
 
     def concepts(self, sources: Sequence[Dataset], seed: int) -> tuple[Concept, ...]:
         """One concept per set of swapped pairs; an empty set swaps nothing."""
+        for pairs in self.swaps:
+            named = [label for pair in pairs for label in pair]
+            if len(named) != len(set(named)):
+                raise ConfigError(
+                    f"shift.swaps: {pairs} names a label twice; in one cluster every label can be "
+                    "swapped with one other only."
+                )
         return tuple(
             Concept(
                 "swap " + " ".join(f"{a}↔{b}" for a, b in pairs) if pairs else "no swap",
@@ -147,7 +155,7 @@ class DatasetShift(Settings):
     """Each cluster has another dataset, its labels moved by an offset."""
 
     kind: Literal["datasets"] = "datasets"
-    label_offsets: tuple[int, ...] | None = None
+    label_offsets: tuple[Annotated[int, Field(ge=0)], ...] | None = None
 
     def concepts(self, sources: Sequence[Dataset], seed: int) -> tuple[Concept, ...]:
         """One concept per dataset."""

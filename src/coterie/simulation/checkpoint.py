@@ -17,7 +17,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 
 from coterie.errors import StorageError
-from coterie.storage import PARTIAL, explained, make_folder, write_atomically
+from coterie.storage import explained, open_folder, write_atomically
 from coterie.tensors import write_tensors
 
 KEEP = 2
@@ -30,7 +30,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        make_folder(folder)
+        open_folder(folder)
 
     def write(self, next_round: int, saved: dict[str, Any]) -> Path:
         """Write a checkpoint atomically, then delete all but the newest ones."""
@@ -60,8 +60,6 @@ class Checkpoints:
         return None
 
     def _newest_first(self) -> list[Path]:
-        for leftover in self._folder.glob(f"*{PARTIAL}"):
-            leftover.unlink(missing_ok=True)
         return sorted(self._folder.glob("round-*.safetensors"), reverse=True)
 
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from coterie.simulation.records import SCHEMAS, parts_of, read_table
 from coterie.simulation.round import Round
-from coterie.storage import explained, make_folder, write_atomically
+from coterie.storage import explained, open_folder, write_atomically
 
 FLUSH_SECONDS = 2.0
 
@@ -30,8 +30,8 @@ class Recorder:
         self._clock = _clock()
         self._flushed = time.monotonic()
         if run is not None:
-            for name in SCHEMAS:
-                make_folder(run / name)
+            for folder in (run, *(run / name for name in SCHEMAS)):
+                open_folder(folder)
 
     def add(self, now: Round) -> None:
         """Take in a finished round."""
@@ -89,13 +89,19 @@ class Recorder:
         if self._run is None:
             return
         for name in SCHEMAS:
-            whole, parts = self._run / f"{name}.parquet", parts_of(self._run, name)
+            whole = self._run / f"{name}.parquet"
             if whole.exists():
-                table = read_table(self._run, name)
-                early = table.filter(pc.less(table["round"], next_round))
-                _write(self._run / name, _part_name(0, next_round - 1), early)
-                parts = [whole, *parts]
-            _remove(part for part in parts if part == whole or _first_round(part) >= next_round)
+                self._split_again(name, whole, next_round)
+            _remove(p for p in parts_of(self._run, name) if _first_round(p) >= next_round)
+
+    def _split_again(self, name: str, whole: Path, next_round: int) -> None:
+        """Turn a joined table back into one part; the joined one counts until it is gone."""
+        folder = whole.parent / name
+        table = read_table(whole.parent, name)
+        early = _part_name(0, max(next_round - 1, 0))
+        _write(folder, early, table.filter(pc.less(table["round"], next_round)))
+        _remove(part for part in parts_of(whole.parent, name) if part.name != early)
+        _remove([whole])
 
 
 def _write(folder: Path, name: str, table: pa.Table) -> None:
