@@ -31,7 +31,9 @@ class DataSettings(Settings):
     """Which datasets are used and where local copies lie."""
 
     datasets: tuple[str, ...] = Field(("digits",), min_length=1)
+    """Names from `coterie list`, .npz files, or linear-regression, one task each time."""
     root: Path | None = None
+    """Folder with local copies; COTERIE_DATA or ~/.cache/coterie/data when not given."""
     noise: float = Field(3.0, ge=0)
     """The deviation of ε, for linear-regression only."""
 
@@ -40,6 +42,7 @@ class ModelSettings(Settings):
     """Which architecture peers train."""
 
     name: str = "digits-cnn"
+    """One of the models of `coterie list`."""
     pretrained: Path | None = None
     """The official ImageNet weights file, for resnet-18 only."""
 
@@ -48,6 +51,7 @@ class RunConfig(SimulationSettings):
     """Everything that decides a run's results, and how often it is saved."""
 
     preset: str = "own"
+    """Where the settings came from."""
     label: str = "random"
     """What the run is called in tables."""
     data: DataSettings = DataSettings()
@@ -56,7 +60,9 @@ class RunConfig(SimulationSettings):
     peers: PeerSettings
     model: ModelSettings = ModelSettings()
     strategy: dict[str, Any] = Field(default={"name": "random"})
+    """The strategy's name and its options, see below."""
     checkpoint_every: int = Field(10, ge=1)
+    """Rounds between checkpoints: what kill -9 can cost at most."""
 
     @field_validator("strategy")
     @classmethod

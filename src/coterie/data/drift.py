@@ -59,6 +59,7 @@ class NoDrift(Settings):
 
 class _Stepped(Settings):
     every: int = Field(ge=1)
+    """Rounds per step."""
 
     def num_steps(self, rounds: int) -> int:
         """Return how many steps the rounds reach."""
@@ -112,6 +113,7 @@ class MatrixDrift(_Patterned):
 
     kind: Literal["matrix"] = "matrix"
     matrix: Matrix = Field(min_length=1)
+    """One row per step; peer i follows column i mod columns."""
 
     def rows(self) -> Matrix:
         """Return what the user gave."""

@@ -28,6 +28,7 @@ class DirichletLabels(Settings):
 
     kind: Literal["dirichlet"] = "dirichlet"
     alpha: float = Field(gt=0)
+    """Small: few labels per peer. Large: nearly IID."""
 
 
 Labels = Annotated[IidLabels | DirichletLabels, Field(discriminator="kind")]
@@ -48,7 +49,9 @@ class SkewedSizes(Settings):
 
     kind: Literal["skewed"] = "skewed"
     exponent: float = Field(1.0, ge=0)
+    """How steeply sizes fall."""
     smallest: int = Field(1, ge=1)
+    """What everybody has at least."""
 
     def sizes(self, mean: int, num_peers: int, rng: np.random.Generator) -> Rows:
         """Return sizes that sum to mean × peers, in random order."""
@@ -68,6 +71,7 @@ class ListedSizes(Settings):
 
     kind: Literal["listed"] = "listed"
     listed: tuple[int, ...]
+    """The sizes, peer by peer."""
 
     def sizes(self, mean: int, num_peers: int, rng: np.random.Generator) -> Rows:
         """Return the list."""

@@ -39,11 +39,13 @@ class PeerSettings(Settings):
     """How many peers there are and how much data each has."""
 
     count: int = Field(40, ge=1)
+    """How many peers (K)."""
     clusters: tuple[Annotated[float, Field(ge=0)], ...] | None = None
     """Relative cluster sizes; equal when not given."""
     train_size: int = Field(ge=1)
     """Training samples per peer; their mean when sizes differ."""
     validation_size: int = Field(ge=1)
+    """Validation samples per peer."""
     test_size: int | None = Field(None, ge=1)
     """Test samples per cluster; all there are when not given."""
     sizes: Sizes = EqualSizes()

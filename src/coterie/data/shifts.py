@@ -45,7 +45,9 @@ class Concept:
 class Settings(BaseModel):
     """The base of every group of settings: a typo is an error."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
 
 class NoShift(Settings):
@@ -63,6 +65,7 @@ class RotationShift(Settings):
 
     kind: Literal["rotation"] = "rotation"
     angles: tuple[float, ...] = Field(min_length=1)
+    """One angle per cluster."""
 
     def concepts(self, sources: Sequence[Dataset], seed: int) -> tuple[Concept, ...]:
         """One concept per angle."""
@@ -74,6 +77,7 @@ class LabelShift(Settings):
 
     kind: Literal["labels"] = "labels"
     groups: tuple[tuple[int, ...], ...] = Field(min_length=1)
+    """The labels of each cluster."""
 
     def concepts(self, sources: Sequence[Dataset], seed: int) -> tuple[Concept, ...]:
         """One concept per label group."""
@@ -85,8 +89,11 @@ class RandomLabelShift(Settings):
 
     kind: Literal["random-labels"] = "random-labels"
     groups: int = Field(2, ge=1)
+    """How many clusters."""
     size: int = Field(4, ge=1)
+    """Labels per cluster."""
     labels: tuple[int, ...] = tuple(range(10))
+    """What is drawn from."""
 
     def concepts(self, sources: Sequence[Dataset], seed: int) -> tuple[Concept, ...]:
         """One concept per drawn label set."""
@@ -107,6 +114,7 @@ class SuperclassShift(Settings):
 
     kind: Literal["superclasses"] = "superclasses"
     groups: tuple[tuple[str, ...], ...] = Field(min_length=1)
+    """The superclasses of each cluster, by their official names."""
 
     def concepts(self, sources: Sequence[Dataset], seed: int) -> tuple[Concept, ...]:
         """One concept per group of superclasses."""
@@ -130,7 +138,9 @@ class LabelSwapShift(Settings):
 
     kind: Literal["label-swap"] = "label-swap"
     labels: tuple[int, ...] | None = None
+    """Which labels are used at all; None: every one."""
     swaps: tuple[tuple[tuple[int, int], ...], ...] = Field(min_length=1)
+    """The swapped pairs of each cluster."""
 
     def concepts(self, sources: Sequence[Dataset], seed: int) -> tuple[Concept, ...]:
         """One concept per set of swapped pairs; an empty set swaps nothing."""
@@ -156,6 +166,7 @@ class DatasetShift(Settings):
 
     kind: Literal["datasets"] = "datasets"
     label_offsets: tuple[Annotated[int, Field(ge=0)], ...] | None = None
+    """What is added to the labels of each dataset; None: nothing."""
 
     def concepts(self, sources: Sequence[Dataset], seed: int) -> tuple[Concept, ...]:
         """One concept per dataset."""

@@ -26,12 +26,17 @@ class TrainingSettings(Settings):
     """How a peer trains; the optimiser is created anew for each local training."""
 
     learning_rate: float = Field(1e-3, gt=0)
+    """The optimiser's step size."""
     epochs: int = Field(3, ge=1)
+    """Passes over a peer's training data per round (E)."""
     batch_size: int = Field(8, ge=1)
+    """Samples per step; the last batch of a pass may be smaller."""
     optimizer: Literal["adam", "adamw", "sgd"] = "adam"
+    """adam, adamw or sgd, with torch's defaults otherwise."""
     momentum: float = Field(0.0, ge=0, lt=1)
     """For SGD only."""
     weight_decay: float = Field(0.0, ge=0)
+    """Decoupled for adamw, added to the gradient otherwise."""
 
 
 @dataclass

@@ -25,7 +25,9 @@ class NetworkSettings(Settings):
     """
 
     offline_probability: float = Field(0.0, ge=0, le=1)
+    """How likely each peer is offline in each round."""
     offline_trace: tuple[Absence, ...] = ()
+    """Known absences, each as {peer: …, first_round: …, last_round: …}."""
     loss_probability: float = Field(0.0, ge=0, le=1)
     """How likely each message is lost on its way."""
 
@@ -34,10 +36,13 @@ class SimulationSettings(Settings):
     """How rounds are run and what is remembered of them."""
 
     rounds: int = Field(50, ge=0)
+    """Rounds of exchange, merge and training, after the initial training, which is round 0."""
     seed: int = Field(0, ge=0)
+    """What every random draw depends on."""
     schedule: Literal["synchronous", "sequential"] = "synchronous"
     """Synchronous: everybody sees the models of the round before. Sequential: peers act in turn."""
     initialisation: Literal["common", "independent"] = "common"
+    """Whether all peers start from the same random weights."""
     best: Literal["any", "trained"] = "any"
     """Whether merged models may become a peer's best, or only trained ones (the papers)."""
     best_by: Literal["loss", "accuracy"] = "loss"
