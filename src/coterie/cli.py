@@ -7,9 +7,11 @@ written or read · 5 training diverged · 6 a strategy broke the rules · 130 st
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from datetime import datetime
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -39,6 +41,7 @@ Threads = Annotated[
 
 def main() -> None:
     """Run the command line; errors for people become one message and an exit code."""
+    signal.signal(signal.SIGINT, _stop)
     try:
         app()
     except CoterieError as error:
@@ -47,9 +50,11 @@ def main() -> None:
         for note in notes:
             errors.print(note, soft_wrap=True, highlight=False)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        errors.print("Stopped by Ctrl-C.")
-        sys.exit(Interrupted.exit_code)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    """Answer Ctrl-C outside of rounds, where nothing has to be finished first."""
+    raise Interrupted("Stopped by Ctrl-C.")
 
 
 @app.command()
@@ -88,6 +93,8 @@ def run(
     if data_root is not None:
         changes["data.root"] = str(data_root.expanduser().resolve())
     changes.update(parse_change(text) for text in change or [])
+    if "seed" in changes:
+        raise ConfigError("Seeds are chosen with --seed and --seeds, not with --set.")
     labels = [label.strip() for label in strategy.split(",")] if strategy else None
     configs = chosen.runs(labels, range(seed, seed + seeds), changes)
     _check_strategies(configs)

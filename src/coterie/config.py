@@ -52,7 +52,7 @@ class RunConfig(SimulationSettings):
 
     preset: str = "own"
     """Where the settings came from."""
-    label: str = "random"
+    label: str = Field("random", pattern=r"^\w[\w.+-]*$")
     """What the run is called in tables."""
     data: DataSettings = DataSettings()
     shift: Shift = NoShift()

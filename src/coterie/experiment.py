@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import platform
 import shutil
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
@@ -32,14 +33,14 @@ from coterie.config import (
     to_yaml,
 )
 from coterie.data.scenario import Scenario
-from coterie.errors import CoterieError, StorageError
+from coterie.errors import ConfigError, CoterieError, StorageError
 from coterie.reports.tables import Outcome, outcome
 from coterie.simulation.checkpoint import Checkpoints
 from coterie.simulation.recorder import Recorder
 from coterie.simulation.round import Round
 from coterie.simulation.run import Tell, run_to_end
 from coterie.simulation.simulator import Simulation
-from coterie.storage import explained, make_folder, write_atomically, write_text
+from coterie.storage import explained, locked, make_folder, write_atomically, write_text
 from coterie.strategies import make_strategy
 from coterie.tensors import write_tensors
 
@@ -97,6 +98,9 @@ class Experiment:
             )
             raise StorageError(f"Cannot use {folder} as output folder: {hint}, or choose another.")
         runs = [Run(folder / f"{c.label}-seed{c.seed}", c) for c in configs]
+        for name, count in Counter(run.folder.name for run in runs).items():
+            if count > 1:
+                raise ConfigError(f"The run {name} is asked for {count} times; name it once.")
         make_folder(folder)
         for run in runs:
             make_folder(run.folder)
@@ -129,8 +133,9 @@ class Experiment:
     ) -> list[Outcome]:
         """Run, or resume, everything that has not finished; return what every run reached."""
         for run in self.runs:
-            if run.outcome is None:
-                self._run_one(run, threads, on_round, tell)
+            with locked(run.folder):
+                if run.outcome is None:
+                    self._run_one(run, threads, on_round, tell)
         return [reached for run in self.runs if (reached := run.outcome) is not None]
 
     def _run_one(self, run: Run, threads: int, on_round: OnRound | None, tell: Tell) -> None:

@@ -11,6 +11,12 @@ from typing import BinaryIO
 
 from coterie.errors import StorageError
 
+try:
+    import fcntl
+except ImportError:
+    fcntl = None  # type: ignore[assignment]
+
+LOCK = ".lock"
 PARTIAL = ".partial"
 """The ending of files that are still being written; whatever bears it may be deleted."""
 
@@ -52,6 +58,25 @@ def open_folder(path: Path) -> None:
     with explained(f"tidy up {path}"):
         for leftover in path.glob(f"*{PARTIAL}"):
             leftover.unlink()
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other processes out of a folder; the lock dies with its holder, even by kill -9."""
+    if fcntl is None:  # Windows has other locks, and no forked workers either
+        yield
+        return
+    with explained(f"lock {folder}"):
+        file = (folder / LOCK).open("w")
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise StorageError(
+                f"Another process is running what is in {folder}. Wait until it has finished, or "
+                "stop it first."
+            ) from None
+        yield
 
 
 @contextmanager

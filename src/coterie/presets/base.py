@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coterie.config import RunConfig, with_changes
-from coterie.errors import ConfigError
-from coterie.strategies import STRATEGIES, make_strategy
+from coterie.errors import ConfigError, nearest
+from coterie.strategies import make_strategy
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,15 @@ class Variant:
     label: str
     strategy: Mapping[str, Any]
     changes: Mapping[str, Any] = field(default_factory=dict)
+
+    def accepts(self, key: str) -> bool:
+        """Whether a changed setting concerns this variant: not an option its strategy lacks."""
+        group, _, option = key.partition(".")
+        return group != "strategy" or not option or option in self.options()
+
+    def options(self) -> dict[str, Any]:
+        """Return all options of the strategy, with their defaults."""
+        return make_strategy(self.strategy["name"]).options()
 
 
 @dataclass(frozen=True)
@@ -34,6 +43,7 @@ class Preset:
     ) -> list[RunConfig]:
         """Return one configuration per strategy and seed; seeds vary slowest."""
         variants = [self._variant(label) for label in labels] if labels else self.variants
+        _check_options(variants, changes)
         return [
             with_changes(
                 self.config,
@@ -41,7 +51,7 @@ class Preset:
                     "label": variant.label,
                     "strategy": dict(variant.strategy),
                     **variant.changes,
-                    **changes,
+                    **{key: value for key, value in changes.items() if variant.accepts(key)},
                     "seed": seed,
                 },
             )
@@ -75,9 +85,16 @@ def baselines(fetches: int, *, alone_learning_rate: float | None = None) -> tupl
     )
 
 
-def known_labels(preset: Preset) -> list[str]:
-    """Return every name `--strategy` accepts for a preset."""
-    return sorted({*STRATEGIES, *(variant.label for variant in preset.variants)})
+def _check_options(variants: Sequence[Variant], changes: Mapping[str, Any]) -> None:
+    """Refuse an option that none of the compared strategies has."""
+    for key in changes:
+        if not any(variant.accepts(key) for variant in variants):
+            option = key.removeprefix("strategy.")
+            known = {name for variant in variants for name in variant.options()}
+            names = ", ".join(variant.label for variant in variants)
+            raise ConfigError(
+                f"None of the strategies {names} has an option '{option}'.{nearest(option, known)}"
+            )
 
 
 def unique(presets: Sequence[Preset]) -> dict[str, Preset]:
