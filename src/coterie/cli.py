@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from coterie.errors import ConfigError, CoterieError, Interrupted
@@ -27,7 +28,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-out = Console()
+# Where there is no terminal, such as in a file, lines may be as long as tables need.
+out = Console(width=None if sys.stdout.isatty() else 160)
 errors = Console(stderr=True)
 
 DataRoot = Annotated[
@@ -46,9 +48,10 @@ def main() -> None:
         app()
     except CoterieError as error:
         notes = getattr(error, "__notes__", [])
-        errors.print(f"[bold red]Error:[/] {_plain(error)}", soft_wrap=True, highlight=False)
+        word = "" if isinstance(error, Interrupted) else "[bold red]Error:[/] "
+        errors.print(f"{word}{escape(str(error))}", soft_wrap=True, highlight=False)
         for note in notes:
-            errors.print(note, soft_wrap=True, highlight=False)
+            errors.print(escape(note), soft_wrap=True, highlight=False)
         sys.exit(error.exit_code)
 
 
@@ -183,13 +186,6 @@ def _new_folder(preset: str) -> Path:
         number += 1
         folder = base.with_name(f"{base.name}-{number}")
     return folder
-
-
-def _plain(error: CoterieError) -> str:
-    """Return the message without rich's square-bracket markup taking effect."""
-    from rich.markup import escape
-
-    return escape(str(error) or ConfigError.__doc__ or "")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,106 @@
+"""Presets say what the papers say."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from coterie.config import parse, to_yaml, with_changes
+from coterie.errors import ConfigError
+from coterie.models.architectures import architecture
+from coterie.presets import DEFAULT, PRESETS, find_preset
+from coterie.strategies import make_strategy
+
+# peers, clusters' shares, train/validation, learning rate, E, rounds, m, initialisation
+PUBLISHED = {
+    "dac-cifar-rotation4": (100, None, 400, 100, 3e-4, 3, 200, 5, "independent"),
+    "dac-cifar-labels": (100, (40, 60), 400, 100, 3e-5, 3, 200, 5, "independent"),
+    "hast-cifar-labels2": (50, None, 250, 75, 8e-5, 3, 2000, 6, "common"),
+    "hast-swap2-feddrift": (20, None, 250, 75, 8e-5, 3, 2000, 6, "common"),
+    "hast-swap4-feddrift": (20, None, 250, 75, 8e-5, 3, 2000, 6, "common"),
+    "hast-pacs": (20, None, 175, 75, 8e-5, 3, 800, 6, "common"),
+    "friends-mnist-fashion": (100, None, 400, 100, 1e-3, 1, 300, 5, "common"),
+    "friends-fashion-rotation": (100, (70, 20, 5, 5), 500, 100, 3e-4, 1, 300, 4, "common"),
+    "friends-cifar100": (52, (26, 13, 13), 400, 100, 1e-4, 1, 270, 5, "common"),
+    "friends-synthetic": (99, None, 50, 100, 1e-3, 1, 50, 5, "common"),
+    "pens-cifar-rotation2": (200, None, 125, 125, 1e-3, 3, 333, 20, "common"),
+    "pens-cifar-iid": (200, None, 125, 125, 1e-3, 3, 333, 20, "common"),
+}
+
+
+@pytest.mark.parametrize("name", list(PUBLISHED))
+def test_published_hyperparameters(name):
+    config = find_preset(name).config
+    assert (
+        config.peers.count,
+        config.peers.clusters,
+        config.peers.train_size,
+        config.peers.validation_size,
+        config.training.learning_rate,
+        config.training.epochs,
+        config.rounds,
+        config.strategy["fetches"],
+        config.initialisation,
+    ) == PUBLISHED[name]
+    assert config.training.batch_size == 8
+    assert config.best == "trained"
+
+
+def test_every_paper_preset_is_checked():
+    assert set(PUBLISHED) == {name for name in PRESETS if not name.startswith("digits")}
+
+
+@pytest.mark.parametrize("name", list(PRESETS))
+def test_presets_are_complete_and_reproducible(name):
+    preset = PRESETS[name]
+    assert preset.name == preset.config.preset == name
+    assert len(preset.variants) >= 3
+    runs = preset.runs(None, [0, 7], {})
+    assert [run.seed for run in runs] == [0] * len(preset.variants) + [7] * len(preset.variants)
+    for run in runs:
+        assert parse(yaml.safe_load(to_yaml(run))) == run
+        make_strategy(run.strategy["name"], run.strategy_options()).check(run.peers.count)
+        architecture(run.model.name)
+
+
+def test_local_trains_more_slowly_where_the_thesis_says_so():
+    rates = {
+        run.label: run.training.learning_rate
+        for run in find_preset("friends-fashion-rotation").runs(None, [0], {})
+    }
+    assert rates == {"local": 5e-5, "random": 3e-4, "oracle": 3e-4}
+
+
+def test_the_users_word_comes_last():
+    changes = {"training.learning_rate": 0.5, "strategy.fetches": 2}
+    runs = find_preset("friends-fashion-rotation").runs(None, [0], changes)
+    assert {run.training.learning_rate for run in runs} == {0.5}
+    assert [run.strategy.get("fetches") for run in runs] == [None, 2, 2]
+
+
+def test_an_option_nobody_has_is_refused():
+    with pytest.raises(ConfigError, match="None of the strategies local has an option 'fetches'"):
+        find_preset(DEFAULT).runs(["local"], [0], {"strategy.fetches": 2})
+    with pytest.raises(ConfigError, match="Did you mean 'fetches'"):
+        find_preset(DEFAULT).runs(None, [0], {"strategy.fetch": 2})
+
+
+def test_bare_strategies_get_the_presets_number_of_fetches():
+    (run,) = find_preset("pens-cifar-rotation2").runs(["fedavg"], [0], {})
+    assert run.strategy == {"name": "fedavg", "fetches": 20}
+
+
+def test_the_default_preset():
+    """Rotated clusters 0/90/180/270, 40 peers, Local, Random and Oracle side by side."""
+    preset = find_preset(DEFAULT)
+    assert preset.config.shift.angles == (0, 90, 180, 270)
+    assert preset.config.peers.count == 40
+    assert [variant.label for variant in preset.variants] == ["local", "random", "oracle"]
+
+
+def test_changing_the_kind_of_a_group_drops_what_no_longer_fits():
+    config = find_preset(DEFAULT).config
+    changed = with_changes(config, {"shift.kind": "labels", "shift.groups": [[0, 1], [2]]})
+    assert changed.shift.groups == ((0, 1), (2,))
+    with pytest.raises(ConfigError, match=r"no setting 'shift\.labels\.angles'"):
+        with_changes(config, {"shift": {"kind": "labels", "groups": [[1]], "angles": [0]}})
