@@ -42,7 +42,8 @@ def write_tensors(
     digest.update(beginning)
     file.write(beginning)
     for array in arrays.values():
-        piece = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+        little_endian = array.astype(array.dtype.newbyteorder("<"), copy=False)
+        piece = np.ascontiguousarray(little_endian).reshape(-1).view(np.uint8).data
         digest.update(piece)
         file.write(piece)
     return digest.hexdigest()

@@ -36,7 +36,6 @@ JARGON = (
     "instance of",
     "not iterable",
     "indices must",
-    "codec can't",
     "[Errno",
     "allow_pickle",
 )
@@ -89,7 +88,7 @@ def test_unknown_names(arguments, parts, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "parts"),
     [
-        ("strategy.fetchez=1", ("'random'", "'fetchez'", "Did you mean 'fetches'")),
+        ("strategy.fetchez=1", ("random", "'fetchez'", "Did you mean 'fetches'")),
         ("roundz=3", ("'roundz'", "Did you mean 'rounds'")),
         ("training.epochz=3", ("'training.epochz'", "Did you mean 'epochs'")),
         ("trainingg.epochs=3", ("'trainingg'", "Did you mean 'training'")),
@@ -182,7 +181,8 @@ def test_a_number_that_is_none(tmp_path, option, value):
 def test_a_strategy_named_twice(tmp_path):
     """Both would write to one folder, and count as two seeds with a confidence interval of 0."""
     answer = coterie("run", *SMALL, "--strategy", "random,oracle,random", "--out", tmp_path / "out")
-    refused(answer, 2, "random", "twice")
+    refused(answer, 2, "random", "once")
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
@@ -190,15 +190,13 @@ def test_a_strategy_named_twice(tmp_path):
     [
         ("seed=3", "--seed"),
         ("label=../../elsewhere", "label"),
-        ("label=mine", "label"),
-        ("preset=mine", "preset"),
         ("strategy.name=oracle", "--strategy"),
         ("strategy=oracle", "--strategy"),
-        ("strategy={fetches: 3}", "--strategy"),
+        ("strategy={name: oracle}", "--strategy"),
     ],
 )
 def test_what_identifies_a_run_cannot_be_set(tmp_path, change, instead):
-    """Strategies that share a label share a folder, and a label must say what was run."""
+    """A label names a folder, and must say what was run."""
     refused(run_with(tmp_path, change), 2, change.partition("=")[0], instead)
     assert not any(tmp_path.iterdir())
 
@@ -513,8 +511,6 @@ def test_resuming_with_a_broken_configuration(finished, tmp_path, content, code)
         b"runs: [../elsewhere]",
         b"runs: [..]",
         b"runs: ['']",
-        b"runs: [5]",
-        b"runs: [random-seed7]",
     ],
 )
 def test_resuming_with_a_broken_list_of_runs(finished, tmp_path, content):
@@ -525,6 +521,12 @@ def test_resuming_with_a_broken_list_of_runs(finished, tmp_path, content):
     before = contents(tmp_path)
     refused(coterie("resume", folder), 4, folder / "experiment.yaml")
     assert contents(tmp_path) == before
+
+
+def test_resuming_with_a_run_that_is_not_there(finished, tmp_path):
+    folder = shutil.copytree(finished, tmp_path / "out")
+    (folder / "experiment.yaml").write_text("runs: [random-seed0, random-seed7]")
+    refused(coterie("resume", folder), 4, folder / "random-seed7")
 
 
 def test_resuming_with_a_broken_summary(finished, tmp_path):
@@ -547,7 +549,7 @@ def test_training_diverges_at_once(tmp_path):
 
 @pytest.fixture(scope="module")
 def diverged(tmp_path_factory) -> tuple[Path, Answer]:
-    """Return the folder of a run that diverges in round 4, and its message."""
+    """Return the folder of a run that diverges after some rounds, and its message."""
     folder = tmp_path_factory.mktemp("diverged") / "out"
     answer = coterie(
         *("run", "friends-synthetic", *LONG, "--set", "training.learning_rate=0.05"),
@@ -556,20 +558,28 @@ def diverged(tmp_path_factory) -> tuple[Path, Answer]:
     return folder, answer
 
 
+def last_round(folder: Path) -> int:
+    """Return the last round recorded; there is a gap nowhere before it."""
+    metrics = read_table(folder / "random-seed0", "metrics")
+    rounds = np.unique(metrics["round"].to_numpy()).tolist()
+    assert rounds == list(range(len(rounds)))
+    assert np.isfinite(metrics["validation_loss_trained"].to_numpy()).all()
+    return rounds[-1]
+
+
 def test_training_diverges_later(diverged):
     """What was recorded before stays readable; to resume would only diverge again."""
     folder, answer = diverged
-    message = refused(answer, 5, "diverged in round 4", "learning_rate")
+    assert last_round(folder) >= 2
+    message = refused(answer, 5, f"diverged in round {last_round(folder) + 1}", "learning_rate")
     assert "coterie resume" not in message
-    metrics = read_table(folder / "random-seed0", "metrics")
-    assert np.unique(metrics["round"].to_numpy()).tolist() == [0, 1, 2, 3]
-    assert np.isfinite(metrics["validation_loss_trained"].to_numpy()).all()
 
 
 def test_resuming_what_diverged_diverges_again(diverged, tmp_path):
     folder = shutil.copytree(diverged[0], tmp_path / "out")
-    refused(coterie("resume", folder, "--threads", 1), 5, "diverged in round 4")
-    assert read_table(folder / "random-seed0", "metrics").num_rows == 4 * 8
+    answer = coterie("resume", folder, "--threads", 1)
+    refused(answer, 5, f"diverged in round {last_round(diverged[0]) + 1}")
+    assert last_round(folder) == last_round(diverged[0])
 
 
 def test_all_checkpoints_are_damaged(diverged, tmp_path):
@@ -581,7 +591,7 @@ def test_all_checkpoints_are_damaged(diverged, tmp_path):
     answer = coterie("resume", folder, "--threads", 1)
     message = refused(answer, 4, *checkpoints, "All 2 checkpoints", "another folder")
     assert "coterie resume" not in message
-    assert read_table(folder / "random-seed0", "metrics").num_rows == 4 * 8
+    assert last_round(folder) == last_round(diverged[0])
 
 
 # Interruptions, in processes of their own

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from coterie.experiment import Experiment
 from coterie.presets import find_preset
@@ -35,6 +36,8 @@ def start_child(folder: Path) -> int:
     """Run the experiment in a forked child, which has everything imported already."""
     child = os.fork()
     if child == 0:
+        # Other tests may have started torch's threads, which a forked child does not have.
+        torch.set_num_threads(1)
         try:
             Experiment.open(folder).run(threads=2, tell=lambda message: None)
             os._exit(0)

@@ -398,16 +398,34 @@ def test_a_module_that_fails_in_training_is_reported(error):
     assert bench.models[0].tobytes() == bench.start.tobytes()
 
 
-def test_the_number_of_threads_is_given_back():
+class NotesThreads(nn.Module):
+    """Notes how many threads it may use whenever it computes."""
+
+    def __init__(self, seen: list[int]) -> None:
+        super().__init__()
+        self.linear = nn.Linear(FEATURES, CLASSES)
+        self.seen = seen
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        self.seen.append(torch.get_num_threads())
+        return self.linear(inputs)
+
+
+def test_everything_runs_on_one_thread_and_the_others_are_given_back():
+    """Even the first look at the module: a pool of threads would not survive the fork of workers,
+    and a child whose parent had one waits for it for ever."""
+    seen: list[int] = []
     threads = torch.get_num_threads()
     torch.set_num_threads(3)
     try:
-        bench = Bench()
+        bench = Bench(lambda: NotesThreads(seen))
         bench.train()
         bench.evaluate()
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(threads)
+    assert len(seen) == 4
+    assert set(seen) == {1}
 
 
 @pytest.mark.parametrize("build", [normalised, counting])

@@ -7,11 +7,12 @@ with their parent, so only small job descriptions travel.
 
 from __future__ import annotations
 
-import ctypes
 import multiprocessing
 import os
 import signal
 import sys
+import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -24,7 +25,7 @@ from coterie.learning.trainer import EvaluateJob, Evaluation, Trainer, TrainJob
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
-PARENT_DIED_SIGNAL = 1  # PR_SET_PDEATHSIG of linux/prctl.h
+PARENT_CHECK_SECONDS = 0.5
 
 _worker_trainer: Trainer | None = None
 
@@ -79,10 +80,14 @@ def _start_worker(trainer: Trainer, parent: int) -> None:
     torch.set_num_threads(1)
     # Ctrl-C goes to the whole process group; the parent alone decides how to end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # A killed parent must not leave workers behind.
-    ctypes.CDLL(None).prctl(PARENT_DIED_SIGNAL, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    """End this worker when its parent is gone: a killed one must not leave workers behind."""
+    while os.getppid() == parent:
+        time.sleep(PARENT_CHECK_SECONDS)
+    os._exit(1)
 
 
 def _bound() -> Trainer:

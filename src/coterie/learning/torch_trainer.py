@@ -69,11 +69,13 @@ class TorchTrainer(Trainer):
         try:
             with self._only_last(job.last_layers) as optimizer:
                 loss = self._run_epochs(module, optimizer, job)
-        except (RuntimeError, ValueError) as error:
+        except (RuntimeError, ValueError, IndexError) as error:
             raise TrainingError(f"The module failed while training: {error}") from error
         finally:
             torch.set_rng_state(state)
-        self._flat.store(row)
+        # Layers that are not trained keep their running statistics as well.
+        for part in self.layout.last_layers(job.last_layers):
+            row[part] = self._flat.flat[part].numpy()
         return loss if bool(torch.isfinite(self._flat.flat).all()) else float("nan")
 
     def _run_epochs(
@@ -150,12 +152,18 @@ class TorchTrainer(Trainer):
         """Run one sample through the module, so that a wrong shape is found before training."""
         inputs, _ = self._pools[0]
         try:
-            with torch.no_grad():
+            # On one thread: a started pool of threads would be broken in forked workers.
+            with _single_threaded(), torch.no_grad():
                 outputs = self._flat.module.eval()(inputs[:1])
-        except (RuntimeError, ValueError, TypeError) as error:
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
             raise ConfigError(
                 f"The model cannot take a sample of shape {tuple(inputs.shape[1:])}: {error}"
             ) from None
+        if not isinstance(outputs, torch.Tensor):
+            raise ConfigError(
+                f"The model returns a {type(outputs).__name__}, but a tensor is needed: one score "
+                "per class, or one value for regression."
+            )
         highest = max(int(pool_targets.max()) for _, pool_targets in self._pools)
         needed = highest + 1 if self._is_classification else 1
         enough = outputs.ndim == 2 and (

@@ -98,8 +98,8 @@ def _best_label(outcomes: Sequence[Outcome]) -> str:
         label: np.mean([each.mean for each in outcomes if each.label == label])
         for label in dict.fromkeys(each.label for each in outcomes)
     }
-    best = max if outcomes[0].is_accuracy else min
-    return best(means, key=lambda label: float(means[label]))
+    sign = 1.0 if outcomes[0].is_accuracy else -1.0
+    return max(means, key=lambda label: np.nan_to_num(sign * means[label], nan=-np.inf))
 
 
 def _cell(values: Sequence[float], is_accuracy: bool) -> str:

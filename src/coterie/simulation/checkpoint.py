@@ -21,8 +21,8 @@ from coterie.storage import explained, open_folder, write_atomically
 from coterie.tensors import write_tensors
 
 KEEP = 2
-ARRAY = "array:"
-"""How the JSON part refers to an array of the file."""
+ARRAY, TEXT = "array:", "text:"
+"""How the JSON part refers to an array of the file, and how text that looks like that is marked."""
 
 
 class Checkpoints:
@@ -85,9 +85,15 @@ def _read_file(path: Path) -> dict[str, Any]:
 def _take_arrays_out(value: Any, name: str, arrays: dict[str, npt.NDArray[Any]]) -> Any:
     """Return plain data in which every array is replaced by its name in `arrays`."""
     if isinstance(value, np.ndarray):
-        arrays[name] = value
-        return ARRAY + name
+        unique = f"{len(arrays)}{name}"
+        arrays[unique] = value
+        return ARRAY + unique
+    if isinstance(value, str) and value.startswith((ARRAY, TEXT)):
+        return TEXT + value
     if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str):
+                raise TypeError(f"{name or 'state'}: the key {key!r} would come back as text.")
         return {key: _take_arrays_out(item, f"{name}/{key}", arrays) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [
@@ -99,6 +105,8 @@ def _take_arrays_out(value: Any, name: str, arrays: dict[str, npt.NDArray[Any]])
 def _put_arrays_back(value: Any, arrays: dict[str, npt.NDArray[Any]]) -> Any:
     if isinstance(value, str) and value.startswith(ARRAY):
         return arrays[value.removeprefix(ARRAY)]
+    if isinstance(value, str):
+        return value.removeprefix(TEXT)
     if isinstance(value, dict):
         return {key: _put_arrays_back(item, arrays) for key, item in value.items()}
     if isinstance(value, list):

@@ -26,7 +26,8 @@ class ExchangeLog:
 
     def add(self, kind: str, receiver: int, sender: int, num_bytes: int, delivered: bool) -> None:
         """Note one model sent; `kind` is fetch, probe, push, download or upload."""
-        self._last[receiver, sender] = len(self.kind)
+        if delivered and kind != "probe":
+            self._last[receiver, sender] = len(self.kind)
         self.kind.append(kind)
         self.receiver.append(receiver)
         self.sender.append(sender)

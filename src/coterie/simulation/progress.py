@@ -38,8 +38,9 @@ class Progress:
             recent[:, 0] = accuracies
             self._recent[peers] = recent
             values = -np.nanmean(recent, axis=1)
-        improved = peers[values < self.best_value[peers]]
-        self.best_value[peers] = np.minimum(self.best_value[peers], values)
+        better = values < self.best_value[peers]
+        improved = peers[better]
+        self.best_value[improved] = values[better]
         self.best_round[improved] = round_number
         return improved
 

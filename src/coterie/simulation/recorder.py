@@ -62,6 +62,8 @@ class Recorder:
         part = _part_name(self._rounds[0], self._rounds[-1])
         for name, tables in self._rows.items():
             _write(self._run / name, part, pa.concat_tables(tables))
+        # Only when all are written: a flush that failed can be repeated.
+        for tables in self._rows.values():
             tables.clear()
         self._rounds.clear()
         self._flushed = time.monotonic()
@@ -90,17 +92,21 @@ class Recorder:
             return
         for name in SCHEMAS:
             whole = self._run / f"{name}.parquet"
-            if whole.exists():
-                self._split_again(name, whole, next_round)
-            _remove(p for p in parts_of(self._run, name) if _first_round(p) >= next_round)
+            if not whole.exists():
+                parts = parts_of(self._run, name)
+                _remove(part for part in parts if _first_round(part) >= next_round)
+            table = read_table(self._run, name)
+            beyond = table.num_rows and pc.max(table["round"]).as_py() >= next_round
+            if beyond or whole.exists():
+                self._replace(name, whole, table.filter(pc.less(table["round"], next_round)))
 
-    def _split_again(self, name: str, whole: Path, next_round: int) -> None:
-        """Turn a joined table back into one part; the joined one counts until it is gone."""
-        folder = whole.parent / name
-        table = read_table(whole.parent, name)
-        early = _part_name(0, max(next_round - 1, 0))
-        _write(folder, early, table.filter(pc.less(table["round"], next_round)))
-        _remove(part for part in parts_of(whole.parent, name) if part.name != early)
+    def _replace(self, name: str, whole: Path, table: pa.Table) -> None:
+        """Make a table one joined file, which counts until it is gone, then one part."""
+        _write(whole.parent, whole.name, table)
+        _remove(parts_of(whole.parent, name))
+        if table.num_rows:
+            last = pc.max(table["round"]).as_py()
+            _write(whole.parent / name, _part_name(0, last), table)
         _remove([whole])
 
 

@@ -57,13 +57,20 @@ SCHEMAS = {
 
 def read_table(run: Path, name: str) -> pa.Table:
     """Return a table of a run, as far as it has been recorded."""
-    whole = run / f"{name}.parquet"
     try:
-        if whole.exists():
-            return pq.read_table(whole, schema=SCHEMAS[name])
-        parts = [pq.read_table(part, schema=SCHEMAS[name]) for part in parts_of(run, name)]
+        return _read(run, name)
+    except FileNotFoundError:
+        # The run was just joining its parts to one file.
+        return _read(run, name)
     except (OSError, pa.ArrowException) as error:
         raise StorageError(f"Cannot read the table '{name}' of {run}: {error}") from error
+
+
+def _read(run: Path, name: str) -> pa.Table:
+    whole = run / f"{name}.parquet"
+    if whole.exists():
+        return pq.read_table(whole, schema=SCHEMAS[name])
+    parts = [pq.read_table(part, schema=SCHEMAS[name]) for part in parts_of(run, name)]
     return pa.concat_tables(parts) if parts else SCHEMAS[name].empty_table()
 
 

@@ -50,7 +50,7 @@ def run_to_end(
                     raise Interrupted(f"Stopped by Ctrl-C after round {now.number}.")
         finally:
             recorder.flush()
-    recorder.finish()
+        recorder.finish()
 
 
 def _resume(

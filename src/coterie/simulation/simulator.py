@@ -34,6 +34,8 @@ class Simulation:
         *,
         threads: int = 1,
     ) -> None:
+        if settings.best_by == "accuracy" and not world.is_classification:
+            raise ConfigError("best_by = accuracy needs classes; use best_by = loss here.")
         first = make_strategy()
         first.check(world.num_peers)
         self.world = world
