@@ -70,7 +70,8 @@ def locked(folder: Path) -> Iterator[None]:
         file = (folder / LOCK).open("w")
     with file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Not flock, which forked workers would hold on to for a moment after a kill.
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise StorageError(
                 f"Another process is running what is in {folder}. Wait until it has finished, or "
