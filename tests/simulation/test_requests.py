@@ -9,6 +9,7 @@ import pytest
 
 from coterie.errors import StrategyError
 from coterie.learning.trainer import EvaluateJob, ModelReference
+from coterie.simulation.round import Round
 from coterie.simulation.simulator import Simulation
 from coterie.strategies.base import (
     AskScore,
@@ -56,6 +57,19 @@ def start(simulation: Simulation) -> np.ndarray:
     return simulation.state.published.copy()
 
 
+def advance_and_see_merged(simulation: Simulation) -> tuple[Round, np.ndarray]:
+    """Run a round; return it with the working models as they were just before training."""
+    seen = []
+    train = simulation._runtime._handlers[Train]
+
+    def look_first(now, requests):
+        seen.append(simulation.state.current.copy())
+        return train(now, requests)
+
+    simulation._runtime._handlers[Train] = look_first
+    return simulation.advance(), seen[0]
+
+
 def other(me: Me) -> int:
     return (me.peer + 1) % len(me.known)
 
@@ -85,10 +99,6 @@ def test_fetch_offers_models_with_sample_counts(make_simulation):
 
 
 def test_score_measures_their_model_on_my_training_data(make_simulation):
-    def script(me):
-        offers = [other(me)]
-        yield Fetch(tuple(offers))
-
     @dataclass
     class Scoring(Strategy):
         seen: dict[str, float] = field(default_factory=dict, init=False)
@@ -149,17 +159,9 @@ def test_federated_average_weighs_by_number_of_samples(make_simulation):
     sizes = [8, 16, 40]
     with make_simulation(lambda: Random(fetches=2), sizes, rounds=1) as simulation:
         before = start(simulation)
-        captured = {}
-        train = simulation._runtime._handlers[Train]
-
-        def capture(now, requests):
-            captured.setdefault("merged", simulation.state.current.copy())
-            return train(now, requests)
-
-        simulation._runtime._handlers[Train] = capture
-        now = simulation.advance()
+        now, merged = advance_and_see_merged(simulation)
         expected = (np.array(sizes)[:, None] / 64 * before).sum(axis=0)
-        for row in captured["merged"]:
+        for row in merged:
             np.testing.assert_allclose(row, expected, rtol=1e-5, atol=1e-7)
         weights = now.exchanges.columns()
         np.testing.assert_allclose(
@@ -290,22 +292,14 @@ def test_gossip_averages_pairwise_in_turn(make_simulation):
     """A peer that receives nothing keeps its model; arrivals are averaged one after another."""
     with make_simulation(Gossip) as simulation:
         before = start(simulation)
-        merged = {}
-        train = simulation._runtime._handlers[Train]
-
-        def capture(now, requests):
-            merged.setdefault("models", simulation.state.current.copy())
-            return train(now, requests)
-
-        simulation._runtime._handlers[Train] = capture
-        now = simulation.advance()
+        now, merged = advance_and_see_merged(simulation)
         columns = now.exchanges.columns()
         assert len(columns["kind"]) == 6
         for peer in range(6):
             expected = before[peer]
             for sender in sorted(columns["sender"][columns["receiver"] == peer]):
                 expected = 0.5 * expected + 0.5 * before[sender]
-            np.testing.assert_allclose(merged["models"][peer], expected, rtol=1e-5, atol=1e-7)
+            np.testing.assert_allclose(merged[peer], expected, rtol=1e-5, atol=1e-7)
 
 
 def test_oracle_fetches_from_its_own_true_cluster_only(make_simulation):
