@@ -94,10 +94,15 @@ def run(
     if peers is not None:
         changes["peers.count"] = peers
     if data_root is not None:
-        changes["data.root"] = str(data_root.expanduser().resolve())
+        changes["data.root"] = str(data_root)
     changes.update(parse_change(text) for text in change or [])
     if "seed" in changes:
-        raise ConfigError("Seeds are chosen with --seed and --seeds, not with --set.")
+        raise ConfigError("--set seed: choose seeds with --seed and --seeds instead.")
+    for key in changes.keys() & {"strategy", "strategy.name"}:
+        raise ConfigError(
+            f"--set {key}: choose strategies with --strategy instead; --set strategy.OPTION=VALUE "
+            "changes one option."
+        )
     labels = [label.strip() for label in strategy.split(",")] if strategy else None
     configs = chosen.runs(labels, range(seed, seed + seeds), changes)
     _check_strategies(configs)
@@ -120,6 +125,7 @@ def resume(
 @app.command(name="list")
 def list_everything() -> None:
     """List presets, strategies, models and datasets."""
+    from coterie.config import LINEAR
     from coterie.data.datasets import DATASETS
     from coterie.models.architectures import ARCHITECTURES
     from coterie.presets import PRESETS
@@ -135,7 +141,14 @@ def list_everything() -> None:
                 for name, model in ARCHITECTURES.items()
             },
         ),
-        ("datasets", {name: entry.title for name, entry in DATASETS.items()}),
+        (
+            "datasets",
+            {
+                **{name: entry.title for name, entry in DATASETS.items()},
+                LINEAR: "Linear regression on 10 features, made on the spot",
+                "FILE.npz": "Your own: train_images, train_labels, test_images, test_labels",
+            },
+        ),
     ):
         table = Table(title=title, title_justify="left", show_header=False, box=None)
         for name, summary in rows.items():
@@ -158,15 +171,22 @@ def data(data_root: DataRoot = None) -> None:
 
 
 def _run_experiment(experiment: Any, preset: str, threads: int | None) -> None:
-    from coterie.progress import Display
-    from coterie.reports.tables import final_table
+    from coterie.experiment import resume_command
 
-    with Display(experiment, errors) as display:
-        outcomes = experiment.run(
-            threads=threads or os.cpu_count() or 1, on_round=display.show, tell=display.tell
-        )
-    out.print(final_table(preset, outcomes))
-    out.print(f"Everything is in {experiment.folder}", soft_wrap=True, highlight=False)
+    try:
+        from coterie.progress import Display
+        from coterie.reports.tables import final_table
+
+        with Display(experiment, errors) as display:
+            outcomes = experiment.run(
+                threads=threads or os.cpu_count() or 1, on_round=display.show, tell=display.tell
+            )
+    except Interrupted as error:
+        error.add_note(f"Continue with: {resume_command(experiment.folder)}")
+        raise
+    out.print(final_table(escape(preset), outcomes))
+    where = f"Everything is in {experiment.folder}"
+    out.print(where, soft_wrap=True, highlight=False, markup=False)
 
 
 def _check_strategies(configs: list[Any]) -> None:

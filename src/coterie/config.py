@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import typing
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +22,7 @@ from coterie.errors import ConfigError, StorageError, nearest
 from coterie.models.architectures import architecture, check_fits
 from coterie.models.imagenet import load_imagenet_weights
 from coterie.simulation.settings import SimulationSettings
+from coterie.storage import explained
 from coterie.strategies import make_strategy
 
 LINEAR = "linear-regression"
@@ -36,6 +38,20 @@ class DataSettings(Settings):
     """Folder with local copies; COTERIE_DATA or ~/.cache/coterie/data when not given."""
     noise: float = Field(3.0, ge=0)
     """The deviation of ε, for linear-regression only."""
+
+    @field_validator("datasets")
+    @classmethod
+    def _full_paths(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Write files out in full, so that a run can be resumed from another folder."""
+        return tuple(
+            os.path.abspath(name) if name.endswith(".npz") and os.path.exists(name) else name
+            for name in names
+        )
+
+    @field_validator("root")
+    @classmethod
+    def _full_root(cls, root: Path | None) -> Path | None:
+        return None if root is None else Path(os.path.abspath(os.path.expanduser(root)))
 
 
 class ModelSettings(Settings):
@@ -88,8 +104,8 @@ def parse(settings: Mapping[str, Any]) -> RunConfig:
 def with_changes(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
     """Return the configuration with dotted keys changed, such as {"training.epochs": 1}."""
     settings = config.model_dump(mode="json")
-    for key, value in changes.items():
-        _set(settings, key, value)
+    for key in _kinds_first(changes):
+        _set(settings, key, changes[key])
     return parse(settings)
 
 
@@ -100,7 +116,7 @@ def parse_change(text: str) -> tuple[str, Any]:
         raise ConfigError(f"--set {text}: write it as dotted.key=value, such as training.epochs=1.")
     try:
         return key.strip(), yaml.safe_load(value)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: 2020-13-45 looks like a date
         raise ConfigError(f"--set {text}: the value is not valid YAML: {error}") from None
 
 
@@ -112,12 +128,16 @@ def to_yaml(config: RunConfig) -> str:
 def read_yaml(path: Path) -> RunConfig:
     """Read a configuration that `to_yaml` wrote."""
     try:
-        settings = yaml.safe_load(path.read_text())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        with explained(f"read the configuration {path}"):
+            settings = yaml.safe_load(path.read_text())
+    except (ValueError, yaml.YAMLError) as error:
         raise StorageError(f"Cannot read the configuration {path}: {error}") from None
     if not isinstance(settings, dict):
         raise ConfigError(f"{path} does not hold a configuration.")
-    return parse(settings)
+    try:
+        return parse(settings)
+    except ConfigError as error:
+        raise ConfigError(f"{path} cannot be used.\n{error}") from None
 
 
 def build_model(config: RunConfig, num_outputs: int) -> nn.Module:
@@ -150,12 +170,23 @@ def _source(config: RunConfig, name: str, number: int) -> Dataset:
     return linear_regression(number, config.seed, needed, 1000, noise=config.data.noise)
 
 
+def _kinds_first(changes: Mapping[str, Any]) -> list[str]:
+    """Return the keys in order, but a kind before other settings of its group: it clears them."""
+    keys: dict[str, None] = {}
+    for key in changes:
+        kind = f"{key.rpartition('.')[0]}.kind"
+        keys.update(dict.fromkeys((kind, key) if kind in changes else (key,)))
+    return list(keys)
+
+
 def _set(settings: dict[str, Any], dotted: str, value: Any) -> None:
     *groups, last = dotted.split(".")
     place = settings
     for depth, group in enumerate(groups):
-        if not isinstance(place.get(group), dict):
-            where = ".".join(groups[: depth + 1])
+        where = ".".join(groups[: depth + 1])
+        if group in place and not isinstance(place[group], dict):
+            raise ConfigError(f"'{where}' is a single setting, so there is no '{dotted}'.")
+        if group not in place:
             raise ConfigError(f"There is no group of settings '{where}'.{nearest(group, place)}")
         place = place[group]
     if last == "kind" and place.get("kind") != value:
@@ -164,26 +195,58 @@ def _set(settings: dict[str, Any], dotted: str, value: Any) -> None:
     place[last] = value
 
 
+_EXPECTED = {
+    "model_type": "a group of settings, such as {key: value}",
+    "model_attributes_type": "a group of settings, such as {kind: …, key: value}",
+    "dict_type": "a group of settings, such as {key: value}",
+    "tuple_type": "a list, such as [a, b]",
+}
+"""What pydantic would explain in words of Python."""
+
+
 def _explain(error: dict[str, Any]) -> str:
-    place = tuple(error["loc"])
-    where = ".".join(str(part) for part in place)
-    if error["type"] == "extra_forbidden":
-        known = _known_keys(place[:-1])
-        return f"There is no setting '{where}'.{nearest(str(place[-1]), known)}"
-    if error["type"] == "missing":
-        return f"The setting '{where}' is missing."
-    message = error["msg"].removeprefix("Value error, ")
-    return f"{where} = {error['input']!r} cannot be used: {message}."
+    where, kind = _at(tuple(error["loc"]))
+    given = error["input"]
+    match error["type"]:
+        case "extra_forbidden":
+            _, group = _at(tuple(error["loc"][:-1]))
+            known = group.model_fields if _is_model(group) else ()
+            return f"There is no setting '{where}'.{nearest(str(error['loc'][-1]), known)}"
+        case "missing":
+            return f"The setting '{where}' is missing."
+        case "union_tag_invalid":
+            tag = str(error["ctx"]["tag"])
+            return f"{where}.kind = '{tag}' cannot be used.{nearest(tag, _kinds(kind))}"
+        case "union_tag_not_found":
+            known = ", ".join(_kinds(kind))
+            return f"{where} = {given!r} cannot be used: {where}.kind is missing. Known: {known}."
+    expected = _EXPECTED.get(error["type"])
+    message = f"expected {expected}" if expected else error["msg"].removeprefix("Value error, ")
+    return f"{where} = {given!r} cannot be used: {message}."
 
 
-def _known_keys(place: tuple[int | str, ...]) -> list[str]:
-    """Return the keys valid at a place that pydantic named, kinds of unions included."""
+def _at(place: tuple[int | str, ...]) -> tuple[str, Any]:
+    """Return the dotted key of a place that pydantic named, and the type of what is there.
+
+    Pydantic puts the kind of a union into the place; a user does not.
+    """
     kind: Any = RunConfig
+    keys = []
     for part in place:
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            kind = kind.model_fields[str(part)].annotation
-        else:
-            kind = next(
-                (k for k in typing.get_args(kind) if k.model_fields["kind"].default == part), kind
-            )
-    return list(kind.model_fields) if isinstance(kind, type) and issubclass(kind, BaseModel) else []
+        if not _is_model(kind) and part in _kinds(kind):
+            kind = _kinds(kind)[str(part)]
+            continue
+        field = kind.model_fields.get(str(part)) if _is_model(kind) else None
+        kind = field.annotation if field else None
+        keys.append(str(part))
+    return ".".join(keys), kind
+
+
+def _kinds(union: Any) -> dict[str, Any]:
+    """Return the members of a union of settings by their kinds."""
+    members = [member for member in typing.get_args(union) if _is_model(member)]
+    return {m.model_fields["kind"].default: m for m in members if "kind" in m.model_fields}
+
+
+def _is_model(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)

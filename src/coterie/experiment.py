@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import platform
+import shlex
 import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -33,7 +34,7 @@ from coterie.config import (
     to_yaml,
 )
 from coterie.data.scenario import Scenario
-from coterie.errors import ConfigError, CoterieError, StorageError
+from coterie.errors import ConfigError, StorageError
 from coterie.reports.tables import Outcome, outcome
 from coterie.simulation.checkpoint import Checkpoints
 from coterie.simulation.recorder import Recorder
@@ -73,9 +74,9 @@ class Run:
             return None
         try:
             return TypeAdapter(Outcome).validate_json(path.read_bytes())
-        except (OSError, ValidationError) as error:
+        except (OSError, ValidationError):
             raise StorageError(
-                f"Cannot read {path}: {error}. Delete it and resume the run to write it again."
+                f"{path} is damaged. Delete it and resume the run to write it again."
             ) from None
 
 
@@ -90,17 +91,14 @@ class Experiment:
     @classmethod
     def create(cls, folder: Path, configs: Sequence[RunConfig]) -> Experiment:
         """Lay out a new experiment; a folder that holds anything already is refused."""
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            hint = (
-                f"it holds another run. Continue that one with: coterie resume {folder}"
-                if (folder / EXPERIMENT).exists() or (folder / CONFIG).exists()
-                else "it is not empty"
-            )
-            raise StorageError(f"Cannot use {folder} as output folder: {hint}, or choose another.")
+        _check_unused(folder)
         runs = [Run(folder / f"{c.label}-seed{c.seed}", c) for c in configs]
         for name, count in Counter(run.folder.name for run in runs).items():
             if count > 1:
                 raise ConfigError(f"The run {name} is asked for {count} times; name it once.")
+        experiment = cls(folder, runs)
+        # A mistake in the data is found here, before there is a folder that could be resumed.
+        experiment._scenario_of(configs[0])
         make_folder(folder)
         for run in runs:
             make_folder(run.folder)
@@ -108,24 +106,23 @@ class Experiment:
             write_text(run.folder / "software.json", json.dumps(software_versions(), indent=2))
         names = [run.folder.name for run in runs]
         write_text(folder / EXPERIMENT, yaml.safe_dump({"runs": names}))
-        return cls(folder, runs)
+        return experiment
 
     @classmethod
     def open(cls, folder: Path) -> Experiment:
         """Open an experiment, or a single run of one."""
-        if (folder / CONFIG).exists():
-            return cls(folder, [Run(folder, read_yaml(folder / CONFIG))])
         path = folder / EXPERIMENT
-        if not path.exists():
-            raise StorageError(
-                f"{folder} is not the folder of a run: it has neither {EXPERIMENT} nor {CONFIG}."
-            )
-        try:
-            names = [str(name) for name in yaml.safe_load(path.read_text())["runs"]]
-        except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
-            raise StorageError(f"Cannot read {path}: {error}") from None
-        if any(Path(name).name != name for name in names):
-            raise StorageError(f"{path} names a run outside its folder.")
+        with explained(f"open {folder}"):
+            if not folder.exists():
+                raise StorageError(f"There is no folder {folder}.")
+            if (folder / CONFIG).exists():
+                return cls(folder, [Run(folder, read_yaml(folder / CONFIG))])
+            if not path.exists():
+                raise StorageError(
+                    f"{folder} is not the folder of a run: it has neither {EXPERIMENT} nor "
+                    f"{CONFIG}."
+                )
+        names = _read_names(path)
         return cls(folder, [Run(folder / n, read_yaml(folder / n / CONFIG)) for n in names])
 
     def run(
@@ -158,10 +155,12 @@ class Experiment:
                     on_round=(lambda now: on_round(run, now)) if on_round else None,
                     tell=tell,
                 )
-            except CoterieError as error:
-                error.add_note(f"Continue with: coterie resume {self.folder}")
+                self._finish(run, recorder, simulation)
+            except StorageError as error:
+                # What was wrong before the first round would be wrong again.
+                if simulation.next_round > 0:
+                    error.add_note(f"Continue with: {resume_command(self.folder)}")
                 raise
-            self._finish(run, recorder, simulation)
 
     def _finish(self, run: Run, recorder: Recorder, simulation: Simulation) -> None:
         """Keep the best models, sum up, and drop the checkpoints, in this order."""
@@ -184,6 +183,47 @@ class Experiment:
             self._scenario = None  # free the old one before the new one is made
             self._scenario = (key, make_scenario(config))
         return self._scenario[1]
+
+
+def resume_command(folder: Path) -> str:
+    """Return what to type to continue an experiment."""
+    return shlex.join(["coterie", "resume", str(folder)])
+
+
+def _check_unused(folder: Path) -> None:
+    """Refuse an output folder that would be mixed up with what is there."""
+    with explained(f"use {folder} as output folder"):
+        if not folder.exists():
+            return
+        if not folder.is_dir():
+            hint = "It is a file"
+        elif (folder / EXPERIMENT).exists() or (folder / CONFIG).exists():
+            hint = "It holds another run"
+        elif any(folder.iterdir()):
+            hint = "It is not empty"
+        else:
+            return
+    message = f"Cannot use {folder} as output folder. {hint}; choose another with --out."
+    if hint == "It holds another run":
+        message += f" Or continue that one with: {resume_command(folder)}"
+    raise StorageError(message)
+
+
+def _read_names(path: Path) -> list[str]:
+    """Return the names of the runs an experiment lists."""
+    try:
+        with explained(f"read {path}"):
+            names = yaml.safe_load(path.read_text())["runs"]
+        if not (isinstance(names, list) and names and all(isinstance(n, str) for n in names)):
+            raise ValueError
+    except (ValueError, KeyError, TypeError, yaml.YAMLError):
+        raise StorageError(
+            f"{path} is damaged: expected 'runs:' and the names of the run folders. The runs "
+            "themselves can still be resumed one by one, by their folders."
+        ) from None
+    if any(name in ("", "..") or Path(name).name != name for name in names):
+        raise StorageError(f"{path} names a run outside its folder.")
+    return names
 
 
 def software_versions() -> dict[str, str]:

@@ -97,4 +97,6 @@ def _reason(error: OSError) -> str:
         )
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"{error.strerror}. Choose a folder you may write to with --out."
+    if error.errno in (errno.ENOTDIR, errno.ENAMETOOLONG, errno.ENOENT, errno.EEXIST):
+        return f"{error.strerror}. Check the path, or choose another folder with --out."
     return f"{error.strerror or error}."

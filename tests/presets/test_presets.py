@@ -102,5 +102,5 @@ def test_changing_the_kind_of_a_group_drops_what_no_longer_fits():
     config = find_preset(DEFAULT).config
     changed = with_changes(config, {"shift.kind": "labels", "shift.groups": [[0, 1], [2]]})
     assert changed.shift.groups == ((0, 1), (2,))
-    with pytest.raises(ConfigError, match=r"no setting 'shift\.labels\.angles'"):
+    with pytest.raises(ConfigError, match=r"no setting 'shift\.angles'"):
         with_changes(config, {"shift": {"kind": "labels", "groups": [[1]], "angles": [0]}})

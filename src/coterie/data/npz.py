@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import tokenize
+import zipfile
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -10,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from coterie.data.dataset import Dataset, Inputs, Targets
+from coterie.data.dataset import Dataset, Inputs, Targets, check_samples
 from coterie.data.holdout import random_holdout, stratified_holdout
 from coterie.data.sources import reading
-from coterie.errors import DataError, nearest
+from coterie.errors import DataError
 from coterie.randomness import generator
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -25,6 +27,7 @@ _TEST_TARGETS = ("test_labels", "y_test", "test_targets")
 _CLASSES = ("classes",)
 _CHANNELS = (1, 3)
 _MOST_CLASSES = 100_000
+_ARRAY_MAGIC = b"\x93NUMPY"
 
 
 def read_npz(path: Path) -> Dataset:
@@ -34,6 +37,8 @@ def read_npz(path: Path) -> Dataset:
     targets = _targets(_required(arrays, _TRAIN_TARGETS, path), f"{path}, training targets")
     if len(inputs) != len(targets):
         raise DataError(f"{path}: {len(inputs)} training inputs but {len(targets)} targets.")
+    # Before anything is held out, so that samples are numbered as they are in the file.
+    check_samples(f"{path}, training data", inputs, targets)
     if any(key in arrays for key in (*_TEST_INPUTS, *_TEST_TARGETS)):
         test_inputs = _inputs(_required(arrays, _TEST_INPUTS, path), f"{path}, test inputs")
         test_targets = _targets(_required(arrays, _TEST_TARGETS, path), f"{path}, test targets")
@@ -57,10 +62,13 @@ def _load(path: Path) -> Arrays:
         expected = "a .npz archive of plain (not object) numpy arrays"
         # Opened here, because numpy leaves a damaged archive open.
         with reading(path, expected), path.open("rb") as stream:
-            loaded = np.load(stream, allow_pickle=False)
-            if not isinstance(loaded, np.lib.npyio.NpzFile):
-                raise TypeError("it is a single array, not an archive")
-            with loaded as archive:
+            # Asked here, because numpy takes whatever is no archive for a pickle.
+            if not zipfile.is_zipfile(stream):
+                stream.seek(0)
+                is_array = stream.read(len(_ARRAY_MAGIC)) == _ARRAY_MAGIC
+                raise ValueError(f"it is {'a single array, not' if is_array else 'not'} an archive")
+            stream.seek(0)
+            with np.load(stream, allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files if name in accepted}
                 _require_training_data(arrays, archive.files, path)
     except tokenize.TokenError as problem:
@@ -77,8 +85,17 @@ def _require_training_data(arrays: Arrays, found: Collection[str], path: Path) -
         if not any(name in arrays for name in accepted):
             raise DataError(
                 f"{path} holds no array called {' or '.join(accepted)}, one of which is needed."
-                f"{nearest(accepted[0], found) or ' It is empty.'}"
+                f"{_similar(accepted, found)}"
             )
+
+
+def _similar(accepted: tuple[str, ...], found: Collection[str]) -> str:
+    """Return which of the arrays found may be meant, and all there are."""
+    others = {*_TRAIN_INPUTS, *_TRAIN_TARGETS, *_TEST_INPUTS, *_TEST_TARGETS, *_CLASSES}
+    free = [name for name in found if name not in others]
+    close = [name for name in free if difflib.get_close_matches(name, accepted, n=1)]
+    hint = f" Did you mean '{close[0]}'?" if close else ""
+    return f"{hint} Known: {', '.join(sorted(found))}." if found else " It is empty."
 
 
 def _required(arrays: Arrays, accepted: tuple[str, ...], path: Path) -> npt.NDArray[Any]:

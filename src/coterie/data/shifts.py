@@ -76,7 +76,7 @@ class LabelShift(Settings):
     """Each cluster has the images of some labels only."""
 
     kind: Literal["labels"] = "labels"
-    groups: tuple[tuple[int, ...], ...] = Field(min_length=1)
+    groups: tuple[Annotated[tuple[int, ...], Field(min_length=1)], ...] = Field(min_length=1)
     """The labels of each cluster."""
 
     def concepts(self, sources: Sequence[Dataset], seed: int) -> tuple[Concept, ...]:
@@ -113,7 +113,7 @@ class SuperclassShift(Settings):
     """Each cluster has the images of some CIFAR-100 superclasses only (true coarse labels)."""
 
     kind: Literal["superclasses"] = "superclasses"
-    groups: tuple[tuple[str, ...], ...] = Field(min_length=1)
+    groups: tuple[Annotated[tuple[str, ...], Field(min_length=1)], ...] = Field(min_length=1)
     """The superclasses of each cluster, by their official names."""
 
     def concepts(self, sources: Sequence[Dataset], seed: int) -> tuple[Concept, ...]:

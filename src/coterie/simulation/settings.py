@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from coterie.data.shifts import Settings
 from coterie.learning.trainer import TrainingSettings
@@ -16,6 +16,14 @@ class Absence(Settings):
     peer: int = Field(ge=0)
     first_round: int = Field(ge=1)
     last_round: int = Field(ge=1)
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.last_round < self.first_round:
+            raise ValueError(
+                f"the last round ({self.last_round}) comes before the first ({self.first_round})"
+            )
+        return self
 
 
 class NetworkSettings(Settings):
