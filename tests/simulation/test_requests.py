@@ -339,3 +339,31 @@ def test_rule_breakers_are_named(make_simulation, script, complaint):
         simulation.advance()
         with pytest.raises(StrategyError, match=complaint):
             simulation.advance()
+
+
+def test_taking_over_another_model_whole_counts_as_a_merge(make_simulation):
+    def script(me):
+        yield Fetch((other(me),))
+        yield Merge({other(me): 1.0})
+        yield Train()
+
+    with scripted(make_simulation, script) as simulation:
+        simulation.advance()
+        now = simulation.advance()
+    before, merged = (now.measures[f"validation_loss_{when}"] for when in ("before", "merged"))
+    assert (before != merged).all()
+
+
+def test_what_nobody_takes_in_a_round_is_gone(make_simulation):
+    """A push to a peer that does not receive must not turn up later as another model."""
+
+    def script(me):
+        if me.round == 1:
+            yield Send((other(me),))
+        else:
+            yield Receive()
+
+    with scripted(make_simulation, script, rounds=2) as simulation:
+        while not simulation.finished:
+            simulation.advance()
+    assert [answers_of(simulation, peer) for peer in range(6)] == [[None, []]] * 6

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,6 @@ from coterie.strategies.base import (
     Train,
 )
 
-AnyRequest = TypeVar("AnyRequest", bound=Request)
 Answers = dict[int, Any]
 
 
@@ -71,6 +70,8 @@ class PeerRuntime:
         if self._state.settings.schedule == "synchronous":
             self._drive(now, active)
             self._finish(now, active)
+            # What was pushed to somebody who did not take it is gone with the round.
+            self._inboxes = [{} for _ in self._inboxes]
             return
         for peer in generator(self._state.settings.seed, "order", now.number).permutation(active):
             turn = np.array([peer])
@@ -228,7 +229,7 @@ class PeerRuntime:
             for other, weight in request.weights.items():
                 if other != peer:
                     now.exchanges.merged(peer, other, weight)
-            now.merged[peer] |= len(request.weights) > 1
+                    now.merged[peer] = True
         return {}
 
     def _check_merge(self, now: Round, peer: int, weights: Mapping[int, float]) -> None:
