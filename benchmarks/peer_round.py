@@ -14,7 +14,9 @@ import json
 import platform
 import tempfile
 import threading
+from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +108,12 @@ def main() -> None:
         "rounds": options.rounds,
     }
     for name, changes in SCENARIOS.items():
-        report[name] = measure(changes, options.rounds, options.threads, options.data_root)
+        # Each in a process of its own, so that no memory is left over from the one before.
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+            job = process.submit(
+                measure, changes, options.rounds, options.threads, options.data_root
+            )
+            report[name] = job.result()
         print(name, report[name], flush=True)
     if options.save:
         RESULTS.mkdir(exist_ok=True)

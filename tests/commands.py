@@ -14,6 +14,23 @@ import pytest
 
 from coterie.cli import main
 
+# A short run of one strategy.
+RANDOM = ("--strategy", "random", "--set", "strategy.fetches=2")
+SMALL = ("--peers", 8, "--rounds", 2, "--threads", 1, *RANDOM)
+# What no message to a user may contain.
+JARGON = (
+    "Traceback",
+    "pydantic",
+    "Input tag",
+    "discriminator",
+    "extract fields",
+    "instance of",
+    "not iterable",
+    "indices must",
+    "[Errno",
+    "allow_pickle",
+)
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -64,3 +81,34 @@ def contents(folder: Path) -> dict[str, bytes]:
     """Return every file of a folder and its subfolders."""
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def plain(text: str) -> str:
+    """Return a message without the frame some are printed in and without line breaks."""
+    return " ".join(text.replace("│", " ").split())
+
+
+def refused(answer: Answer, code: int, *parts: object) -> str:
+    """Check that there is one message of this exit code with all these parts; return it."""
+    message = plain(answer.err)
+    assert answer.code == code, answer
+    for part in parts:
+        assert str(part) in message
+    for word in JARGON:
+        assert word not in message
+    assert message.count("Error") == 1
+    assert answer.out == ""
+    return message
+
+
+def run_with(tmp_path: Path, *changes: str) -> Answer:
+    """Run digits with settings changed by --set."""
+    options = [part for change in changes for part in ("--set", change)]
+    return coterie("run", *SMALL, *options, "--out", tmp_path / "out")
+
+
+def results(folder: Path) -> dict[str, bytes]:
+    """Return what must not depend on interruptions."""
+    names = ("metrics", "exchanges", "neighbours")
+    files = [f"{name}.parquet" for name in names] + ["models.safetensors"]
+    return {name: (folder / "random-seed0" / name).read_bytes() for name in files}

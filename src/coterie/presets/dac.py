@@ -6,9 +6,18 @@ from coterie.config import DataSettings, ModelSettings, RunConfig
 from coterie.data.scenario import PeerSettings
 from coterie.data.shifts import LabelShift, RotationShift
 from coterie.learning.trainer import TrainingSettings
-from coterie.presets.base import Preset, baselines
+from coterie.presets.base import Preset, Variant, baselines
 
 FETCHES = 5
+TAU = 30.0
+
+_DAC = {"name": "dac", "fetches": FETCHES, "tau": TAU}
+_VARIANTS = (
+    *baselines(FETCHES),
+    Variant("dac", _DAC),
+    Variant("dac-var", {**_DAC, "temperature": "growing"}),
+    Variant("dac-no-estimates", {**_DAC, "two_hop": False}),
+)
 
 _rotation4 = RunConfig(
     preset="dac-cifar-rotation4",
@@ -28,7 +37,7 @@ PRESETS = (
         "dac-cifar-rotation4",
         "CIFAR-10 rotated 0/90/180/270, 100 peers in 4 clusters",
         _rotation4,
-        baselines(FETCHES),
+        _VARIANTS,
     ),
     Preset(
         "dac-cifar-labels",
@@ -43,6 +52,6 @@ PRESETS = (
                 "training": TrainingSettings(learning_rate=3e-5, epochs=3),
             }
         ),
-        baselines(FETCHES),
+        _VARIANTS,
     ),
 )

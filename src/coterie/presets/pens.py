@@ -24,6 +24,15 @@ _rotation2 = RunConfig(
     best_by="accuracy",
 )
 
+_GREEDY = {"name": "greedy", "fetches": 4, "samples": 20}
+_SELECTIVE = (
+    Variant("pens", {"name": "pens"}),
+    Variant("epsilon-greedy-0.5", {**_GREEDY, "epsilon": 0.5}),
+    Variant("epsilon-greedy-1-0.99", {**_GREEDY, "epsilon": 1.0, "decay": 0.99}),
+    Variant("epsilon-greedy-0.2", {**_GREEDY, "epsilon": 0.2}),
+    Variant("greedy", _GREEDY),
+    bare("random-weighted", FETCHES),
+)
 _CENTRAL = (
     Variant("central-cluster", {"name": "central", "scope": "cluster"}),
     Variant("central-all", {"name": "central", "scope": "all"}),
@@ -34,7 +43,7 @@ PRESETS = (
         "pens-cifar-rotation2",
         "CIFAR-10 rotated 0/180, 200 peers in 2 clusters, early stopping",
         _rotation2,
-        (*baselines(FETCHES), *_CENTRAL),
+        (*baselines(FETCHES), *_SELECTIVE, *_CENTRAL),
     ),
     Preset(
         "pens-cifar-iid",

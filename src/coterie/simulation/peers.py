@@ -10,16 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.errors import StrategyError
-from coterie.learning.trainer import EvaluateJob, Matrix, ModelReference, TrainJob
+from coterie.learning.trainer import Matrix, ModelReference, TrainJob
 from coterie.randomness import generator, key_bits
 from coterie.simulation.round import Round
+from coterie.simulation.scoring import Question, measure
 from coterie.simulation.state import State
 from coterie.strategies.base import (
     AskScore,
     Fetch,
     Me,
     Merge,
-    Metric,
     Offer,
     Plan,
     Receive,
@@ -40,6 +40,7 @@ class PeerRuntime:
         self._state = state
         self.strategies = strategies
         self._everybody = np.arange(state.num_peers)
+        state.keep_for(frozenset().union(*(strategy.needs() for strategy in strategies)))
         self._messages = [strategy.message() for strategy in strategies]
         self._inboxes: list[dict[int, Matrix]] = [{} for _ in strategies]
         self._held: list[dict[int, Matrix]] = [{} for _ in strategies]
@@ -113,6 +114,7 @@ class PeerRuntime:
             known=self._everybody,
             num_samples=len(self._state.samples[peer].train),
             rng=generator(self._state.settings.seed, "strategy", peer, now.number),
+            validation_accuracy=float(now.measures["validation_accuracy_before"][peer]),
             truth=now.truth if self.strategies[peer].uses_ground_truth else None,
         )
 
@@ -145,56 +147,51 @@ class PeerRuntime:
             self._check_targets(now, peer, request)
             offers = []
             for sender in request.peers:
-                message = self._messages[sender]
-                extra = sum(array.nbytes for array in message.values())
-                if self._transmit(now, "fetch", peer, peer, sender, extra):
+                beside = sum(array.nbytes for array in self._messages[sender].values())
+                beside += self._state.layout.num_bytes * self._num_updates(peer)
+                if self._transmit(now, "fetch", peer, peer, sender, beside):
                     offers.append(self._offer(sender))
                     self._held[peer][sender] = self._state.published[sender]
                     self._fetched[peer].add(sender)
             answers[peer] = offers
         return answers
 
+    def _num_updates(self, peer: int) -> int:
+        """Return how many vectors of changes a peer needs beside each model it fetches."""
+        needs = self.strategies[peer].needs()
+        from_others = self._state.settings.initialisation == "independent"
+        return ("cosine-last-update" in needs) + ("cosine-total-update" in needs and from_others)
+
     def _offer(self, sender: int) -> Offer:
         return Offer(sender, len(self._state.samples[sender].train), self._messages[sender])
 
     def _score(self, now: Round, requests: dict[int, Score]) -> Answers:
-        jobs, places = [], []
+        questions, places = [], []
         for peer, request in requests.items():
             for offer in request.offers:
                 if offer.peer not in self._fetched[peer]:
                     raise self._broken(now, peer, f"scored peer {offer.peer} without a fetch")
-                jobs.append(
-                    EvaluateJob(
-                        ModelReference("published", offer.peer), self._state.samples[peer].train
-                    )
-                )
-                places.append((peer, offer.peer, request.metric))
-        return self._measure(requests, jobs, places)
+                questions.append(Question(offer.peer, judge=peer, metric=request.metric))
+                places.append((peer, offer.peer))
+        return self._measure(requests, questions, places)
 
     def _ask_score(self, now: Round, requests: dict[int, AskScore]) -> Answers:
-        jobs, places = [], []
+        questions, places = [], []
         for peer, request in requests.items():
             self._check_targets(now, peer, request)
             for judge in request.peers:
                 if self._transmit(now, "probe", peer, judge, peer):
-                    jobs.append(
-                        EvaluateJob(
-                            ModelReference("published", peer), self._state.samples[judge].train
-                        )
-                    )
-                    places.append((peer, judge, request.metric))
-        return self._measure(requests, jobs, places)
+                    questions.append(Question(peer, judge=judge, metric=request.metric))
+                    places.append((peer, judge))
+        return self._measure(requests, questions, places)
 
     def _measure(
-        self,
-        requests: Iterable[int],
-        jobs: list[EvaluateJob],
-        places: list[tuple[int, int, Metric]],
+        self, requests: Iterable[int], questions: list[Question], places: list[tuple[int, int]]
     ) -> Answers:
         answers: dict[int, dict[int, float]] = {peer: {} for peer in requests}
-        results = self._state.trainer.evaluate(jobs)
-        for (peer, other, metric), result in zip(places, results, strict=True):
-            answers[peer][other] = result.loss if metric == "loss" else result.accuracy
+        for (peer, other), value in zip(places, measure(self._state, questions), strict=True):
+            if not math.isnan(value):
+                answers[peer][other] = value
         return answers
 
     def _send(self, now: Round, requests: dict[int, Send]) -> Answers:
@@ -250,6 +247,8 @@ class PeerRuntime:
             bits = key_bits(
                 state.settings.seed, "training", peer, now.number, int(self._trainings[peer])
             )
+            if self._state.untrained is not None and self._trainings[peer] == 0:
+                self._state.untrained[peer] = self._state.current[peer]
             self._trainings[peer] += 1
             jobs.append(
                 TrainJob(

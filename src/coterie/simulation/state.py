@@ -21,6 +21,7 @@ from coterie.simulation.network import Network
 from coterie.simulation.progress import Progress
 from coterie.simulation.round import Round
 from coterie.simulation.settings import SimulationSettings
+from coterie.strategies.base import Metric
 
 Peers = npt.NDArray[np.int64]
 Part = Literal["validation", "test"]
@@ -49,6 +50,9 @@ class State:
         self.published: Matrix = shared_array(shape, np.float32)
         self.best: Matrix = shared_array(shape, np.float32)
         self.server: Matrix = shared_array((num_server_models, layout.size), np.float32)
+        # Kept only for strategies that measure the change of models.
+        self.initial: Matrix | None = None
+        self.untrained: Matrix | None = None
         self.workspace = Workspace(
             world.pools,
             {
@@ -74,6 +78,13 @@ class State:
                 bits = key_bits(self.settings.seed, "initial weights", row)
                 rows[row] = start if common else initial_vector(build, bits)
         self.best[:] = self.current
+
+    def keep_for(self, metrics: frozenset[Metric]) -> None:
+        """Keep what measuring these metrics will need."""
+        if "cosine-total-update" in metrics:
+            self.initial = self.current.copy()
+        if "cosine-last-update" in metrics:
+            self.untrained = self.current.copy()
 
     def enter(self, step: int) -> None:
         """Put the data of a step before the peers."""
@@ -156,6 +167,8 @@ class State:
             "latest": self._latest,
             "tested": self._tested,
             "progress": self.progress.save(),
+            "initial": self.initial,
+            "untrained": self.untrained,
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
@@ -167,3 +180,4 @@ class State:
         self._latest[:] = saved["latest"]
         self._tested[:] = saved["tested"]
         self.progress.restore(saved["progress"])
+        self.initial, self.untrained = saved["initial"], saved["untrained"]

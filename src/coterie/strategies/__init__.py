@@ -10,15 +10,31 @@ from pydantic import TypeAdapter, ValidationError
 from coterie.errors import ConfigError, nearest
 from coterie.strategies.base import Strategy
 from coterie.strategies.central import Central
+from coterie.strategies.dac import DAC
 from coterie.strategies.fedavg import FedAvg
 from coterie.strategies.gossip import Gossip
+from coterie.strategies.greedy import Greedy
 from coterie.strategies.local import Local
 from coterie.strategies.oracle import Oracle
+from coterie.strategies.pens import PENS
 from coterie.strategies.random import Random
+from coterie.strategies.random_weighted import RandomWeighted
 from coterie.strategies.server import ServerStrategy
 
 STRATEGIES: dict[str, type[Strategy] | type[ServerStrategy]] = {
-    strategy.name: strategy for strategy in (Local, Random, Oracle, Gossip, FedAvg, Central)
+    strategy.name: strategy
+    for strategy in (
+        Local,
+        Random,
+        Oracle,
+        Gossip,
+        DAC,
+        Greedy,
+        RandomWeighted,
+        PENS,
+        FedAvg,
+        Central,
+    )
 }
 
 

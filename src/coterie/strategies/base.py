@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,11 @@ import numpy.typing as npt
 from coterie.errors import ConfigError
 
 PeerId: TypeAlias = int
-Metric: TypeAlias = Literal["loss", "accuracy"]
+Metric: TypeAlias = Literal[
+    "loss", "accuracy", "cosine", "distance", "cosine-last-update", "cosine-total-update"
+]
+"""Loss and accuracy of a model on training data; cosine and distance of its weights to mine; and
+the cosine of its change to mine, over the last local training or since the initial weights."""
 Message: TypeAlias = Mapping[str, npt.NDArray[Any]]
 """Named arrays that travel with a model, such as a similarity table."""
 State: TypeAlias = dict[str, Any]
@@ -44,7 +48,11 @@ class Fetch:
 
 @dataclass(frozen=True)
 class Score:
-    """Measure fetched models on my own training data; answered by {peer: value}."""
+    """Measure fetched models on my own data, or against my published one.
+
+    Answered by {peer: value}; a peer that cannot be measured, such as by the cosine of no change
+    at all, is not in it.
+    """
 
     offers: tuple[Offer, ...]
     metric: Metric = "loss"
@@ -123,6 +131,8 @@ class Me:
     rng: np.random.Generator
     truth: GroundTruth | None = None
     """Given only to strategies that declare `uses_ground_truth`."""
+    validation_accuracy: float = float("nan")
+    """How good my published model is on my own validation data; NaN for regression."""
 
     @property
     def others(self) -> npt.NDArray[np.int64]:
@@ -143,8 +153,22 @@ def revealed(truth: GroundTruth | None) -> GroundTruth:
     return truth
 
 
+@runtime_checkable
+class Stateful(Protocol):
+    """A part of a strategy's state that knows how to become plain data, and back."""
+
+    def save(self) -> State:
+        """Return everything as plain data."""
+
+    def restore(self, saved: State, /) -> None:
+        """Take back what `save` returned."""
+
+
 class Configurable(ABC):
     """Options are the dataclass fields; state is the fields declared with `init=False`."""
+
+    # Options are checked by pydantic; what state is made of is not its business.
+    __pydantic_config__: ClassVar[dict[str, bool]] = {"arbitrary_types_allowed": True}
 
     name: ClassVar[str]
     summary: ClassVar[str]
@@ -157,7 +181,8 @@ class Configurable(ABC):
 
     def save(self) -> State:
         """Return everything this strategy remembers between rounds, as plain data."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if not f.init}  # type: ignore[arg-type]
+        state = {f.name: getattr(self, f.name) for f in fields(self) if not f.init}  # type: ignore[arg-type]
+        return {key: v.save() if isinstance(v, Stateful) else v for key, v in state.items()}
 
     def restore(self, state: State) -> None:
         """Take back what `save` returned."""
@@ -168,7 +193,11 @@ class Configurable(ABC):
                 f"{sorted(expected)} was expected; it was written by another version."
             )
         for key, value in state.items():
-            setattr(self, key, value)
+            part = getattr(self, key)
+            if isinstance(part, Stateful):
+                part.restore(value)
+            else:
+                setattr(self, key, value)
 
     def check(self, num_peers: int) -> None:
         """Raise a ConfigError if the options cannot work in a network of this size."""
@@ -191,3 +220,7 @@ class Strategy(Configurable):
     def message(self) -> Message:
         """Return what travels with my published model; nothing by default."""
         return {}
+
+    def needs(self) -> frozenset[Metric]:
+        """Return the metrics I will ask for, so that a runtime can keep what they need."""
+        return frozenset()

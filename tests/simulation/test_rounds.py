@@ -1,146 +1,20 @@
-"""Rounds as a whole: starts, bests, stopping, shifts, absences, servers, and going on later."""
+"""Rounds as a whole: bests, stopping, shifts, absences, messages, servers, divergence."""
 
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 import pytest
-from worlds import CLASSES, FEATURES, assert_same_table, small_module
+from worlds import CLASSES, drifting, metrics_of, options_for
 
-from coterie.data.dataset import Dataset
-from coterie.data.drift import MatrixDrift
-from coterie.data.scenario import PeerSettings, Scenario
-from coterie.data.shifts import LabelSwapShift
 from coterie.errors import ConfigError, TrainingError
 from coterie.learning.trainer import EvaluateJob, ModelReference, TrainingSettings
-from coterie.simulation.recorder import Recorder
-from coterie.simulation.run import run_to_end
-from coterie.simulation.settings import Absence, NetworkSettings, SimulationSettings
-from coterie.simulation.simulator import Simulation
+from coterie.simulation.settings import Absence, NetworkSettings
 from coterie.strategies import STRATEGIES, make_strategy
 from coterie.strategies.central import Central
 from coterie.strategies.fedavg import FedAvg
 from coterie.strategies.local import Local
 from coterie.strategies.oracle import Oracle
 from coterie.strategies.random import Random
-
-
-def metrics_of(simulation: Simulation) -> pa.Table:
-    recorder = Recorder()
-    run_to_end(simulation, recorder)
-    return recorder.table("metrics")
-
-
-def drifting_world(num_peers: int = 4, rounds: int = 6) -> Scenario:
-    """Two meanings of the labels; after three rounds the peers exchange them."""
-    rng = np.random.default_rng(0)
-    points = rng.normal(size=(600, FEATURES)).astype(np.float32)
-    labels = points[:, :CLASSES].argmax(axis=1)
-    data = Dataset(
-        "points", points[:400], labels[:400], points[400:], labels[400:], ("a", "b", "c")
-    )
-    concepts = LabelSwapShift(swaps=((), ((0, 1),))).concepts([data], 0)
-    drift = MatrixDrift(every=3, matrix=((0, 1), (1, 0)))
-    peers = PeerSettings(count=num_peers, train_size=20, validation_size=10)
-    return Scenario([data], concepts, peers, drift, rounds=rounds)
-
-
-def drifting(strategy, **settings) -> Simulation:
-    rounds = settings.setdefault("rounds", 6)
-    return Simulation(
-        drifting_world(rounds=rounds), small_module, strategy, SimulationSettings(**settings)
-    )
-
-
-@pytest.mark.parametrize("initialisation", ["common", "independent"])
-def test_initial_weights(make_simulation, initialisation):
-    with make_simulation(Local, initialisation=initialisation) as simulation:
-        start = simulation.state.current
-        alike = [bool((start[0] == row).all()) for row in start[1:]]
-        assert all(alike) if initialisation == "common" else not any(alike)
-
-
-@pytest.mark.parametrize("initialisation", ["common", "independent"])
-def test_strategies_share_data_and_start(make_simulation, initialisation):
-    """Another strategy changes neither the initial weights nor the initial training."""
-    first_rounds = []
-    for strategy in (Local, lambda: Random(fetches=3)):
-        with make_simulation(strategy, initialisation=initialisation) as simulation:
-            first_rounds.append((simulation.state.current.copy(), simulation.advance()))
-    (one_start, one), (other_start, other) = first_rounds
-    np.testing.assert_array_equal(one_start, other_start)
-    np.testing.assert_array_equal(one.measures["train_loss"], other.measures["train_loss"])
-
-
-def test_seeds_differ(make_simulation):
-    starts = []
-    for seed in (0, 1):
-        with make_simulation(Local, seed=seed) as simulation:
-            starts.append(simulation.state.current.copy())
-    assert (starts[0] != starts[1]).any()
-
-
-def test_nothing_depends_on_what_ran_before(make_simulation):
-    """No global randomness: whatever state numpy's and torch's generators are in, same results."""
-    import torch
-
-    tables = []
-    for seed in (1, 2):
-        np.random.seed(seed)  # noqa: NPY002 — the very thing that must not matter
-        torch.manual_seed(seed)
-        with make_simulation(lambda: Random(fetches=2)) as simulation:
-            tables.append(metrics_of(simulation))
-    assert_same_table(*tables)
-
-
-@pytest.mark.parametrize("name", list(STRATEGIES))
-def test_results_do_not_depend_on_the_number_of_workers(make_simulation, name):
-    """Bit for bit, for every strategy."""
-    results = []
-    for threads in (1, 2, 3):
-        options = {"fetches": 2} if "fetches" in STRATEGIES[name]().options() else {}
-        with make_simulation(
-            lambda o=options: make_strategy(name, o), threads=threads
-        ) as simulation:
-            metrics = metrics_of(simulation)
-            results.append((metrics, simulation.best_models()))
-    for metrics, models in results[1:]:
-        assert_same_table(metrics, results[0][0])
-        np.testing.assert_array_equal(models, results[0][1])
-
-
-@pytest.mark.parametrize("name", list(STRATEGIES))
-@pytest.mark.parametrize("schedule", ["synchronous", "sequential"])
-@pytest.mark.parametrize("stop_after", [0, 2, 4])
-def test_going_on_later_changes_nothing(name, schedule, stop_after):
-    """Saved and restored into a new simulation, at any round and over a shift: the same bits."""
-    options = {"fetches": 2} if "fetches" in STRATEGIES[name]().options() else {}
-
-    def make() -> Simulation:
-        network = NetworkSettings(offline_probability=0.2, loss_probability=0.2)
-        return drifting(
-            lambda: make_strategy(name, options), schedule=schedule, patience=2, network=network
-        )
-
-    with make() as whole:
-        rounds = []
-        while not whole.finished:
-            rounds.append(whole.advance())
-    with make() as first:
-        for _ in range(stop_after + 1):
-            first.advance()
-        saved = first.save()
-        with make() as second:
-            second.restore(saved)
-            later = []
-            while not second.finished:
-                later.append(second.advance())
-    assert len(later) == len(rounds) - stop_after - 1
-    for expected, now in zip(rounds[stop_after + 1 :], later, strict=True):
-        for name_of_table, columns in expected.tables().items():
-            for column, values in now.tables()[name_of_table].items():
-                np.testing.assert_array_equal(values, columns[column], err_msg=column)
-    np.testing.assert_array_equal(second.best_models(), whole.best_models())
 
 
 def test_validation_before_merge_is_that_of_the_round_before(make_simulation):
@@ -395,7 +269,7 @@ def test_central_per_cluster_beats_central_for_all_when_clusters_disagree(make_s
 
 def test_one_peer_alone(make_simulation):
     for name in STRATEGIES:
-        options = {"fetches": 0} if "fetches" in STRATEGIES[name]().options() else {}
+        options = options_for(name, 0)
         with make_simulation(lambda n=name, o=options: make_strategy(n, o), [16]) as simulation:
             table = metrics_of(simulation)
         assert np.isfinite(np.asarray(table["test_accuracy"])[-1])

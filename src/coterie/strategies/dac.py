@@ -1,0 +1,90 @@
+"""DAC: decentralised adaptive clustering (Listo Zec et al. 2022; thesis 002, section 2.4.2).
+
+Peers whose models do well on my data are probably of my kind, and so are those they find similar:
+each peer samples its partners from a softmax over similarities and so forms a soft cluster.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from coterie.merging import MergeRule, merge_weights
+from coterie.sampling import Chances, Unseen, softmax_chances
+from coterie.similarity import Measuring, Similarity, ask, measure, measurements
+from coterie.strategies.base import Fetch, Me, Merge, Message, Metric, Offer, Plan, Strategy, Train
+from coterie.tables import Hops, SimilarityTable, Values
+
+
+@dataclass
+class DAC(Strategy):
+    """Samples m = `fetches` peers from softmax(τ·s_i), s_i measured or heard of at second hand.
+
+    `temperature="growing"` is DAC-var, `rescale=True` is DAC min-max, `two_hop=False` the paper's
+    "− ŝ" ablation. `measured_by="them"` is the direction of the paper's text (my model on their
+    data); all published code, and the default, is their model on mine.
+    """
+
+    fetches: int = 5
+    tau: float = 30.0
+    temperature: Literal["constant", "growing"] = "constant"
+    rescale: bool = False
+    metric: Similarity = "inverse-loss"
+    alpha: float = 1.0
+    measured_by: Literal["me", "them"] = "me"
+    two_hop: bool = True
+    hops: Hops = "two"
+    unseen: Unseen = "zero"
+    merge: MergeRule = "fedavg"
+    table: SimilarityTable = field(default_factory=SimilarityTable, init=False)
+
+    name = "dac"
+    summary = "samples peers by softmax of similarity, with two-hop estimates"
+
+    def round(self, me: Me) -> Plan:
+        """Sample from p_i, fetch models and tables, measure, estimate, merge, train."""
+        chances = self.chances(me)
+        offers = yield Fetch(chances.sample(me.rng, self.fetches))
+        scores = yield from self._measure(offers)
+        self.table.measured(scores)
+        if self.two_hop:
+            self.table.heard(me.peer, offers, scores)
+        yield Merge(merge_weights(self.merge, me, offers, chances))
+        yield Train()
+
+    def chances(self, me: Me) -> Chances:
+        """p_i = softmax(τ(t)·s_i) over the others."""
+        similarities = self.table.similarities(me.others)
+        if self.rescale:
+            similarities = rescaled(similarities)
+        return softmax_chances(me.others, similarities, self.tau_at(me.round), self.unseen)
+
+    def tau_at(self, round_number: int) -> float:
+        """DAC-var: τ(t) = 1 + (τ_max − 1)(2σ(0.2 t) − 1), from 1 at t = 0; constant otherwise."""
+        if self.temperature == "constant":
+            return self.tau
+        return 1 + (self.tau - 1) * (2 / (1 + math.exp(-0.2 * round_number)) - 1)
+
+    def message(self) -> Message:
+        """Pass my table on with my model."""
+        return self.table.message(self.hops)
+
+    def needs(self) -> frozenset[Metric]:
+        """Return what I will measure."""
+        return measurements(self.metric, self.alpha)
+
+    def _measure(self, offers: list[Offer]) -> Measuring:
+        if self.measured_by == "them":
+            return (yield from ask(tuple(offer.peer for offer in offers), self.metric))
+        return (yield from measure(offers, self.metric, self.alpha))
+
+
+def rescaled(similarities: Values) -> Values:
+    """Rescale known similarities to [0, 1] (DAC min-max); equal ones stay equal, never NaN."""
+    known = similarities[~np.isnan(similarities)]
+    if len(known) == 0 or known.max() == known.min():
+        return np.where(np.isnan(similarities), similarities, 0.0)
+    return np.asarray((similarities - known.min()) / (known.max() - known.min()))

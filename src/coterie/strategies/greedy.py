@@ -1,0 +1,92 @@
+"""Greedy and EpsilonGreedy: ask many, merge with whom my model suits best (thesis 004).
+
+My model is sent to the asked peers, who measure it on their own training data: where it does well,
+the data are probably like mine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from coterie.errors import ConfigError
+from coterie.merging import federated_average
+from coterie.sampling import uniform
+from coterie.similarity import Measuring, Scores, Similarity, ask, measure, measurements
+from coterie.strategies.base import Fetch, Me, Merge, Metric, Plan, Strategy, Train
+
+
+@dataclass
+class Greedy(Strategy):
+    """Asks `samples` random peers and merges with the `fetches` most similar of them.
+
+    `epsilon` and `decay` make it EpsilonGreedy(ε, λ): n ~ Bin(m_selected, ε·λ^t) of the selected
+    are swapped for random ones from (sampled \\ selected) ∪ swapped-out.
+    """
+
+    fetches: int = 4
+    samples: int = 20
+    metric: Similarity = "accuracy"
+    alpha: float = 1.0
+    epsilon: float = 0.0
+    decay: float = 1.0
+
+    name = "greedy"
+    summary = "asks m_sample random peers, merges with the m_selected most similar"
+
+    def round(self, me: Me) -> Plan:
+        """Ask, select, explore, fetch, average, train."""
+        sampled = uniform(me.rng, me.others, self.samples)
+        scores = yield from scores_of(sampled, self.metric, self.alpha)
+        selected = self.explore(me, tuple(scores), best(scores, self.fetches))
+        offers = yield Fetch(selected)
+        yield Merge(federated_average(me, offers))
+        yield Train()
+
+    def explore(
+        self, me: Me, sampled: tuple[int, ...], selected: tuple[int, ...]
+    ) -> tuple[int, ...]:
+        """Swap n ~ Bin(m_selected, ε·λ^t) of the selected for random ones."""
+        if self.epsilon == 0:
+            return selected
+        num_swapped = int(me.rng.binomial(len(selected), self.epsilon * self.decay**me.round))
+        out = set(uniform(me.rng, np.array(selected, np.int64), num_swapped))
+        kept = tuple(peer for peer in selected if peer not in out)
+        candidates = np.array([peer for peer in sampled if peer not in kept], np.int64)
+        return (*kept, *uniform(me.rng, candidates, num_swapped))
+
+    def needs(self) -> frozenset[Metric]:
+        """Return what I will measure."""
+        return measurements(self.metric, self.alpha)
+
+    def check(self, num_peers: int) -> None:
+        """Refuse more samples than there are others, and more selected than sampled."""
+        super().check(num_peers)
+        check_samples(self.samples, self.fetches, num_peers)
+        if not (0 <= self.epsilon <= 1 and 0 <= self.decay <= 1):
+            raise ConfigError(
+                f"strategy.epsilon = {self.epsilon} and strategy.decay = {self.decay}: both must "
+                "lie between 0 and 1."
+            )
+
+
+def scores_of(peers: tuple[int, ...], metric: Similarity, alpha: float) -> Measuring:
+    """Score peers: by my model on their data, or by weights, for which their models are fetched."""
+    if metric in ("accuracy", "inverse-loss"):
+        return (yield from ask(peers, metric))
+    return (yield from measure((yield Fetch(peers)), metric, alpha))
+
+
+def best(scores: Scores, count: int) -> tuple[int, ...]:
+    """Return the peers with the highest scores, the first asked first among equals."""
+    return tuple(sorted(scores, key=lambda peer: -scores[peer])[:count])
+
+
+def check_samples(samples: int, fetches: int, num_peers: int) -> None:
+    """Raise a ConfigError unless fetches ≤ samples < number of peers."""
+    if not fetches <= samples < num_peers:
+        raise ConfigError(
+            f"strategy.samples is {samples}; it must be at least strategy.fetches ({fetches}) and "
+            f"less than the number of peers ({num_peers})."
+        )

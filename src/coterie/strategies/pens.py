@@ -1,0 +1,91 @@
+"""PENS: performance-based neighbour selection (Onoszko & Karlsson 2021, thesis 004).
+
+Step 1 finds neighbours: those a greedy choice selects more often than chance. Step 2 is Random
+among them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.merging import federated_average
+from coterie.sampling import uniform
+from coterie.similarity import Similarity, measurements
+from coterie.strategies.base import Fetch, Me, Merge, Metric, Plan, Strategy, Train
+from coterie.strategies.greedy import best, check_samples, scores_of
+
+
+@dataclass
+class PENS(Strategy):
+    """Selects greedily for R1 = `exploration_rounds` rounds, then merges with neighbours only.
+
+    Ranked by accuracy in the thesis, by inverse loss in the DAC paper.
+    """
+
+    fetches: int = 4
+    samples: int = 20
+    samplings: int = 10
+    exploration_rounds: int = 20
+    exploration_epochs: int = 10
+    later_fetches: int = 20
+    metric: Similarity = "accuracy"
+    alpha: float = 1.0
+    num_selected: npt.NDArray[np.int64] = field(
+        default_factory=lambda: np.zeros(0, np.int64), init=False
+    )
+    """How often each peer was selected: the history."""
+    num_sampled: npt.NDArray[np.int64] = field(
+        default_factory=lambda: np.zeros(0, np.int64), init=False
+    )
+
+    name = "pens"
+    summary = "keeps as neighbours whom a greedy choice selects more often than chance"
+
+    def round(self, me: Me) -> Plan:
+        """Step 1 for R1 rounds, step 2 from then on; models are not reset in between."""
+        if me.round <= self.exploration_rounds:
+            yield from self._find_neighbours(me)
+        else:
+            neighbours = self.neighbours()
+            among = neighbours if len(neighbours) else me.others
+            offers = yield Fetch(uniform(me.rng, among, self.later_fetches))
+            yield Merge(federated_average(me, offers))
+            yield Train()
+
+    def _find_neighbours(self, me: Me) -> Plan:
+        """Select `samplings` times, remember all selections, merge the last one."""
+        selected: tuple[int, ...] = ()
+        for _ in range(self.samplings):
+            sampled = uniform(me.rng, me.others, self.samples)
+            scores = yield from scores_of(sampled, self.metric, self.alpha)
+            selected = best(scores, self.fetches)
+            self.num_sampled = counted(self.num_sampled, tuple(scores))
+            self.num_selected = counted(self.num_selected, selected)
+        offers = yield Fetch(selected)
+        yield Merge(federated_average(me, offers))
+        yield Train(epochs=self.exploration_epochs)
+
+    def neighbours(self) -> npt.NDArray[np.int64]:
+        """Those selected more often than chance: count > |history| / |sampled|."""
+        ever_sampled = np.count_nonzero(self.num_sampled)
+        expected = self.num_selected.sum() / max(ever_sampled, 1)
+        return np.flatnonzero(self.num_selected > expected)
+
+    def needs(self) -> frozenset[Metric]:
+        """Return what I will measure."""
+        return measurements(self.metric, self.alpha)
+
+    def check(self, num_peers: int) -> None:
+        """Refuse more samples than there are others, and more selected than sampled."""
+        super().check(num_peers)
+        check_samples(self.samples, self.fetches, num_peers)
+
+
+def counted(counts: npt.NDArray[np.int64], peers: tuple[int, ...]) -> npt.NDArray[np.int64]:
+    """Return the counts with one more for each of the peers, longer if need be."""
+    more = np.bincount(np.array(peers, np.int64), minlength=len(counts))
+    more[: len(counts)] += counts
+    return more

@@ -1,0 +1,31 @@
+"""RandomWeighted: anybody's model counts, as much as mine does well on their data (thesis 004)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coterie.merging import normalised
+from coterie.sampling import uniform
+from coterie.strategies.base import AskScore, Fetch, Me, Merge, Plan, Strategy, Train
+
+
+@dataclass
+class RandomWeighted(Strategy):
+    """Merges m = `fetches` random peers, weighted by the accuracies they report.
+
+    My own model has my own validation accuracy as its weight.
+    """
+
+    fetches: int = 20
+    name = "random-weighted"
+    summary = "merges m random peers, weighted by the accuracy of my model on their data"
+
+    def round(self, me: Me) -> Plan:
+        """Ask, fetch, merge in proportion to accuracies, train."""
+        accuracies = yield AskScore(uniform(me.rng, me.others, self.fetches), "accuracy")
+        offers = yield Fetch(tuple(accuracies))
+        amounts = {offer.peer: accuracies[offer.peer] for offer in offers}
+        total = me.validation_accuracy + sum(amounts.values())
+        if offers and total > 0:
+            yield Merge(normalised({me.peer: me.validation_accuracy, **amounts}))
+        yield Train()

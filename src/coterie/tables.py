@@ -1,0 +1,89 @@
+"""A peer's similarity table: what I measured and what I was told, never mixed up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.strategies.base import Message, Offer
+
+Values: TypeAlias = npt.NDArray[np.float64]
+Hops: TypeAlias = Literal["two", "any"]
+
+
+class SimilarityTable:
+    """s_i(j) for the peers j that peer i knows something about; NaN for all others.
+
+    A measurement is never overwritten by an estimate; an estimate is refreshed by newer ones.
+    """
+
+    def __init__(self) -> None:
+        self._measured: Values = np.zeros(0)
+        self._estimated: Values = np.zeros(0)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SimilarityTable) and all(
+            np.array_equal(mine, theirs, equal_nan=True)
+            for mine, theirs in zip(self.save().values(), other.save().values(), strict=True)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def measured(self, scores: Mapping[int, float]) -> None:
+        """Take in what I measured myself."""
+        self._make_room(scores)
+        for peer, score in scores.items():
+            self._measured[peer] = score
+            self._estimated[peer] = np.nan
+
+    def heard(self, me: int, offers: Iterable[Offer], scores: Mapping[int, float]) -> None:
+        """Two-hop estimates: ŝ_i(j) = s_{k*}(j), k* the most similar fetched peer that knows j.
+
+        The paper prints argmin, which is a slip: its own example takes the most similar.
+        """
+        tables = [offer for offer in offers if offer.peer in scores and "peers" in offer.message]
+        # The most similar comes last, so that its word stands.
+        for offer in sorted(tables, key=lambda offer: scores[offer.peer]):
+            peers = offer.message["peers"]
+            self._make_room(peers)
+            self._estimated[peers] = offer.message["similarities"]
+        self._make_room([me])
+        self._estimated[me] = np.nan
+        self._estimated[~np.isnan(self._measured)] = np.nan
+
+    def similarities(self, peers: npt.NDArray[np.int64]) -> Values:
+        """Return s_i(j) of the given peers, measured or else estimated; NaN where unknown."""
+        self._make_room(peers)
+        measured = self._measured[peers]
+        return np.where(np.isnan(measured), self._estimated[peers], measured)
+
+    def is_measured(self, peers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Return which of the peers I measured myself."""
+        self._make_room(peers)
+        return ~np.isnan(self._measured[peers])
+
+    def message(self, hops: Hops) -> Message:
+        """Return what is passed on: my measurements ("two"), or estimates as well ("any")."""
+        everybody = np.arange(len(self._measured))
+        values = self._measured if hops == "two" else self.similarities(everybody)
+        known = np.flatnonzero(~np.isnan(values))
+        return {"peers": known, "similarities": values[known]}
+
+    def save(self) -> dict[str, Any]:
+        """Return the table as plain data."""
+        return {"measured": self._measured, "estimated": self._estimated}
+
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        """Take back what `save` returned."""
+        self._measured = np.array(saved["measured"])
+        self._estimated = np.array(saved["estimated"])
+
+    def _make_room(self, peers: Iterable[int]) -> None:
+        missing = max(peers, default=-1) + 1 - len(self._measured)
+        if missing > 0:
+            unknown = np.full(missing, np.nan)
+            self._measured = np.concatenate([self._measured, unknown])
+            self._estimated = np.concatenate([self._estimated, unknown])

@@ -1,0 +1,159 @@
+"""Runs that end too early, by divergence, Ctrl-C or a full disk: nothing recorded is lost."""
+
+from __future__ import annotations
+
+import resource
+import shlex
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import SMALL, Answer, coterie, end, refused, results, run_with, start
+
+from coterie.simulation.records import read_table
+
+LONG = (*SMALL, "--rounds", 12, "--set", "checkpoint_every=1")
+
+
+# Training
+
+
+def test_training_diverges_at_once(tmp_path):
+    answer = run_with(tmp_path, "training.learning_rate=1e30", "training.optimizer=sgd")
+    refused(answer, 5, "diverged in round 0", "peer 0", "training.learning_rate", "1e+30")
+
+
+@pytest.fixture(scope="module")
+def diverged(tmp_path_factory) -> tuple[Path, Answer]:
+    """Return the folder of a run that diverges after some rounds, and its message."""
+    folder = tmp_path_factory.mktemp("diverged") / "out"
+    answer = coterie(
+        *("run", "friends-synthetic", *LONG, "--set", "training.learning_rate=0.05"),
+        *("--out", folder),
+    )
+    return folder, answer
+
+
+def last_round(folder: Path) -> int:
+    """Return the last round recorded; there is a gap nowhere before it."""
+    metrics = read_table(folder / "random-seed0", "metrics")
+    rounds = np.unique(metrics["round"].to_numpy()).tolist()
+    assert rounds == list(range(len(rounds)))
+    assert np.isfinite(metrics["validation_loss_trained"].to_numpy()).all()
+    return rounds[-1]
+
+
+def test_training_diverges_later(diverged):
+    """What was recorded before stays readable; to resume would only diverge again."""
+    folder, answer = diverged
+    assert last_round(folder) >= 2
+    message = refused(answer, 5, f"diverged in round {last_round(folder) + 1}", "learning_rate")
+    assert "coterie resume" not in message
+
+
+def test_resuming_what_diverged_diverges_again(diverged, tmp_path):
+    folder = shutil.copytree(diverged[0], tmp_path / "out")
+    answer = coterie("resume", folder, "--threads", 1)
+    refused(answer, 5, f"diverged in round {last_round(diverged[0]) + 1}")
+    assert last_round(folder) == last_round(diverged[0])
+
+
+def test_all_checkpoints_are_damaged(diverged, tmp_path):
+    folder = shutil.copytree(diverged[0], tmp_path / "out")
+    checkpoints = list((folder / "random-seed0" / "checkpoints").iterdir())
+    assert len(checkpoints) == 2
+    for path in checkpoints:
+        path.write_bytes(path.read_bytes()[:-1])
+    answer = coterie("resume", folder, "--threads", 1)
+    message = refused(answer, 4, *checkpoints, "All 2 checkpoints", "another folder")
+    assert "coterie resume" not in message
+    assert last_round(folder) == last_round(diverged[0])
+
+
+# Interruptions, in processes of their own
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory) -> dict[str, bytes]:
+    """Return the tables and models of a longer run that nobody disturbed."""
+    folder = tmp_path_factory.mktemp("undisturbed") / "out"
+    assert coterie("run", *LONG, "--out", folder).code == 0
+    return results(folder)
+
+
+def wait_for(is_there: Callable[[], object], process) -> None:
+    """Wait until something has happened in a process that goes on."""
+    while not is_there():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.002)
+
+
+def first_checkpoint(folder: Path) -> Callable[[], object]:
+    """Return whether a run has written its first checkpoint."""
+    return lambda: list((folder / "random-seed0" / "checkpoints").glob("round-*.safetensors"))
+
+
+def test_ctrl_c_and_resume(undisturbed, tmp_path):
+    folder = tmp_path / "my run [old]"
+    process = start("run", *LONG, "--out", folder)
+    wait_for(first_checkpoint(folder), process)
+    process.send_signal(signal.SIGINT)
+    stopped = end(process)
+    assert stopped.code == 130
+    assert "Finishing this round" in stopped.err
+    assert "Stopped by Ctrl-C after round" in stopped.err
+    assert shlex.join(["coterie", "resume", str(folder)]) in stopped.err
+    assert "Traceback" not in stopped.err
+    assert stopped.out == ""
+    resumed = coterie("resume", folder, "--threads", 1)
+    assert resumed.code == 0, resumed.err
+    assert "│ random" in resumed.out
+    assert results(folder) == undisturbed
+
+
+def test_ctrl_c_before_the_first_round(undisturbed, tmp_path):
+    folder = tmp_path / "out"
+    process = start("run", *LONG, "--out", folder)
+    wait_for((folder / "experiment.yaml").exists, process)
+    process.send_signal(signal.SIGINT)
+    stopped = end(process)
+    assert stopped.code == 130
+    assert "Stopped by Ctrl-C" in stopped.err
+    assert f"coterie resume {folder}" in stopped.err
+    assert "Traceback" not in stopped.err
+    assert coterie("resume", folder, "--threads", 1).code == 0
+    assert results(folder) == undisturbed
+
+
+def test_ctrl_c_during_start_up(tmp_path):
+    """While torch is being imported, which takes longest."""
+    process = start("run", *LONG, "--out", tmp_path / "out")
+    maps = Path(f"/proc/{process.pid}/maps")
+    wait_for(lambda: "libtorch_cpu" in maps.read_text(), process)
+    process.send_signal(signal.SIGINT)
+    stopped = end(process)
+    assert stopped.code == 130
+    assert "Stopped by Ctrl-C" in stopped.err
+    assert "Traceback" not in stopped.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_disk_is_full(undisturbed, tmp_path):
+    """Tables still fit but checkpoints do not, from the second one on."""
+    folder = tmp_path / "out"
+    process = start("run", *LONG, "--out", folder)
+    wait_for(first_checkpoint(folder), process)
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
+    stopped = end(process)
+    checkpoints = folder / "random-seed0" / "checkpoints"
+    refused(stopped, 4, f"write to {checkpoints}", "room on the disk", f"coterie resume {folder}")
+    kept = [path.name for path in checkpoints.iterdir()]
+    assert kept
+    assert all(name.endswith(".safetensors") for name in kept)
+    assert read_table(folder / "random-seed0", "metrics").num_rows >= 2 * 8
+    assert coterie("resume", folder, "--threads", 1).code == 0
+    assert results(folder) == undisturbed

@@ -1,0 +1,74 @@
+"""Measuring models by their weights and by their change."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from coterie.errors import StrategyError
+from coterie.simulation.scoring import Question, cosine, distance, measure
+from coterie.strategies.dac import DAC
+from coterie.strategies.local import Local
+
+
+def test_cosine_and_distance_by_hand():
+    one, other = np.array([3, 0], np.float32), np.array([3, 4], np.float32)
+    assert cosine(one, other) == pytest.approx(0.6)
+    assert cosine(one, -other) == pytest.approx(-0.6)
+    assert distance(one, other) == 4.0
+    assert np.isnan(cosine(one, np.zeros(2, np.float32)))
+
+
+def test_changes_are_measured_from_the_right_start(make_simulation):
+    """Δ_last is the change over the last local training, Δ_init that since the initial weights."""
+    dac = {"fetches": 2, "metric": "cosine-gradients", "alpha": 0.5}
+    with make_simulation(lambda: DAC(**dac), initialisation="independent") as simulation:
+        state = simulation.state
+        initial = state.current.copy()
+        simulation.advance()
+        first = state.published.copy()
+        assert measure(state, [Question(1, 0, "cosine-last-update")]) == pytest.approx(
+            [cosine(first[1] - initial[1], first[0] - initial[0])]
+        )
+        merged = []
+        train = state.trainer.train
+        state.trainer.train = lambda jobs: (merged.append(state.current.copy()), train(jobs))[1]
+        simulation.advance()
+        now = state.published
+        questions = [Question(1, 0, "cosine-last-update"), Question(1, 0, "cosine-total-update")]
+        assert measure(state, questions) == pytest.approx(
+            [
+                cosine(now[1] - merged[0][1], now[0] - merged[0][0]),
+                cosine(now[1] - initial[1], now[0] - initial[0]),
+            ]
+        )
+
+
+@pytest.mark.parametrize(
+    ("initialisation", "alpha", "vectors"),
+    [("common", 1.0, 2), ("common", 0.0, 1), ("independent", 0.0, 2), ("independent", 0.5, 3)],
+)
+def test_changes_that_must_travel_are_counted(make_simulation, initialisation, alpha, vectors):
+    """A receiver cannot work out a sender's change from its model alone, unless all start alike."""
+    dac = {"fetches": 2, "metric": "cosine-gradients", "alpha": alpha, "two_hop": False}
+    with make_simulation(lambda: DAC(**dac), initialisation=initialisation) as simulation:
+        simulation.advance()
+        now = simulation.advance()
+        size = simulation.state.layout.num_bytes
+        assert set(now.exchanges.columns()["bytes"]) == {vectors * size}
+
+
+def test_tables_that_travel_are_counted(make_simulation):
+    with make_simulation(lambda: DAC(fetches=2)) as simulation:
+        simulation.advance()
+        simulation.advance()
+        now = simulation.advance()
+        size = simulation.state.layout.num_bytes
+        assert set(now.exchanges.columns()["bytes"]) == {size + 2 * 16}
+
+
+def test_an_unannounced_change_cannot_be_measured(make_simulation):
+    with make_simulation(Local) as simulation:
+        simulation.advance()
+        with pytest.raises(StrategyError, match="without naming it in `needs`"):
+            measure(simulation.state, [Question(1, 0, "cosine-total-update")])
