@@ -36,7 +36,7 @@ def _scenario(shift=None, drift=None, sources=None, rounds=0, seed=0, **peers):
 def _read(scenario, samples, angle=0):
     """Return (numbers, labels shown, marks, targets) of samples, after turning them back."""
     pool, rows = scenario.pools[samples.pool], samples.rows()
-    upright = np.rot90(pool.inputs[rows], -angle // 90, axes=(2, 3))
+    upright = np.rot90(pool.inputs[rows], int(-angle // 90), axes=(2, 3))
     pixels = np.rint((upright + 1) * 127.5).astype(np.int64).reshape(-1, 4)
     return pixels[:, 0] * 256 + pixels[:, 1], pixels[:, 2], pixels[:, 3], pool.targets[rows]
 

@@ -231,9 +231,9 @@ def test_fedavg_averages_the_clients_it_trained_by_sample_counts(make_simulation
         trained = {}
         note = simulation.state.note_training
 
-        def capture(now, clients, losses):
-            trained.update({int(c): simulation.state.current[c].copy() for c in clients})
-            note(now, clients, losses)
+        def capture(now, losses):
+            trained.update({client: simulation.state.current[client].copy() for client in losses})
+            note(now, losses)
 
         simulation.state.note_training = capture
         now = simulation.advance()

@@ -7,12 +7,18 @@ from coterie.data.drift import FedDrift2, FedDrift4, RandomDrift
 from coterie.data.scenario import PeerSettings
 from coterie.data.shifts import DatasetShift, LabelShift, LabelSwapShift
 from coterie.learning.trainer import TrainingSettings
-from coterie.presets.base import Preset, baselines
+from coterie.presets.base import Preset, Variant, baselines
 
 FETCHES = 6
 """DAC and Random get 2n = 6 models a round, as many as HAST's two steps of n = 3."""
 EVERY = 200
 LABELS = (0, 1, 3, 4, 5, 7, 8, 9)
+
+_VARIANTS = (
+    *baselines(FETCHES),
+    Variant("dac", {"name": "dac", "fetches": FETCHES}),
+    Variant("hast", {"name": "hast", "fetches": FETCHES // 2}),
+)
 
 _labels2 = RunConfig(
     preset="hast-cifar-labels2",
@@ -32,7 +38,7 @@ PRESETS = (
         "hast-cifar-labels2",
         "CIFAR-10 in two label groups, reshuffled among 50 peers every 200 rounds",
         _labels2,
-        baselines(FETCHES),
+        _VARIANTS,
     ),
     Preset(
         "hast-swap2-feddrift",
@@ -45,7 +51,7 @@ PRESETS = (
                 "peers": PeerSettings(count=20, train_size=250, validation_size=75),
             }
         ),
-        baselines(FETCHES),
+        _VARIANTS,
     ),
     Preset(
         "hast-swap4-feddrift",
@@ -58,7 +64,7 @@ PRESETS = (
                 "peers": PeerSettings(count=20, train_size=250, validation_size=75),
             }
         ),
-        baselines(FETCHES),
+        _VARIANTS,
     ),
     Preset(
         "hast-pacs",
@@ -75,6 +81,6 @@ PRESETS = (
                 "rounds": 4 * EVERY,
             }
         ),
-        baselines(FETCHES),
+        _VARIANTS,
     ),
 )

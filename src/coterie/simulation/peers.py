@@ -218,7 +218,7 @@ class PeerRuntime:
         for peer, request in requests.items():
             self._check_merge(now, peer, request.weights)
             mine = self._state.current[peer]
-            for part in self._state.layout.last_layers(request.last_layers):
+            for part in self._state.layout.last_layers(self._state.depth(request.last_layers)):
                 mine[part] *= np.float32(request.weights.get(peer, 0.0))
                 for other, weight in request.weights.items():
                     if other != peer:
@@ -256,12 +256,16 @@ class PeerRuntime:
                     state.samples[peer].train,
                     request.epochs or state.settings.training.epochs,
                     bits,
-                    request.last_layers,
+                    state.depth(request.last_layers),
                 )
             )
-        losses = state.trainer.train(jobs)
-        state.note_training(now, np.array(list(requests), np.int64), losses)
-        return dict(zip(requests, losses, strict=True))
+        careful = np.array([p for p, r in requests.items() if r.only_if_better], np.int64)
+        before, kept = state.validation_losses(careful), state.current[careful]
+        losses = dict(zip(requests, state.trainer.train(jobs), strict=True))
+        state.note_training(now, losses)
+        worse = ~(state.validation_losses(careful) < before)
+        state.current[careful[worse]] = kept[worse]
+        return losses
 
     def _finish(self, now: Round, peers: npt.NDArray[np.int64]) -> None:
         """Validate what came out of the round and publish it."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from coterie.data.pools import Samples
-from coterie.learning.trainer import ModelReference, TrainJob
+from coterie.learning.trainer import EvaluateJob, ModelReference, TrainJob
 from coterie.randomness import generator, key_bits
 from coterie.simulation.exchanges import SERVER
 from coterie.simulation.round import Round
@@ -15,12 +15,15 @@ from coterie.simulation.state import Peers, State
 from coterie.strategies.base import GroundTruth
 from coterie.strategies.server import (
     Aggregate,
+    ScoreClients,
     Server,
     ServerRequest,
     ServerStrategy,
     TrainClients,
     TrainPooled,
 )
+
+Answer: TypeAlias = dict[int, float] | dict[int, list[float]] | None
 
 
 class ServerRuntime:
@@ -67,9 +70,11 @@ class ServerRuntime:
     def _truth(self, truth: GroundTruth) -> GroundTruth | None:
         return truth if self.strategy.uses_ground_truth else None
 
-    def _answer(self, now: Round, request: ServerRequest) -> dict[int, float] | None:
+    def _answer(self, now: Round, request: ServerRequest) -> Answer:
         if isinstance(request, TrainClients):
             return self._train_clients(now, request)
+        if isinstance(request, ScoreClients):
+            return self._score_clients(now, request)
         if isinstance(request, Aggregate):
             self._aggregate(request)
         else:
@@ -80,9 +85,7 @@ class ServerRuntime:
         state, size = self._state, self._state.layout.num_bytes
         jobs, clients = [], []
         for client, model in request.models.items():
-            delivered = state.network.delivers(client)
-            now.exchanges.add("download", client, SERVER, size, delivered)
-            if delivered:
+            if request.already_there or self._download(now, client):
                 state.current[client] = state.server[model]
                 clients.append(client)
                 jobs.append(
@@ -94,7 +97,7 @@ class ServerRuntime:
                     )
                 )
         losses = state.trainer.train(jobs)
-        state.note_training(now, np.array(clients, dtype=np.int64), losses)
+        state.note_training(now, dict(zip(clients, losses, strict=True)))
         returned = {}
         for client in clients:
             delivered = state.network.delivers(client)
@@ -102,6 +105,32 @@ class ServerRuntime:
             if delivered:
                 returned[client] = float(len(state.samples[client].train))
         return returned
+
+    def _score_clients(self, now: Round, request: ScoreClients) -> dict[int, list[float]]:
+        state = self._state
+        models = range(len(state.server))
+        # All downloads are made, and counted, even if one of them is lost.
+        arrived = {
+            client: [self._download(now, client) for _ in models] for client in request.clients
+        }
+        reached = [client for client in request.clients if all(arrived[client])]
+        jobs = [
+            EvaluateJob(ModelReference("server", model), state.samples[client].train)
+            for client in reached
+            for model in models
+        ]
+        losses = [result.loss for result in state.trainer.evaluate(jobs)]
+        return {
+            client: losses[place * len(models) : (place + 1) * len(models)]
+            for place, client in enumerate(reached)
+        }
+
+    def _download(self, now: Round, client: int) -> bool:
+        """Send a client one model; return whether it arrived."""
+        delivered = self._state.network.delivers(client)
+        size = self._state.layout.num_bytes
+        now.exchanges.add("download", client, SERVER, size, delivered)
+        return delivered
 
     def _aggregate(self, request: Aggregate) -> None:
         target = self._state.server[request.model]
@@ -125,7 +154,7 @@ class ServerRuntime:
             )
         losses = state.trainer.train(jobs)
         for peers, loss in zip(request.pools.values(), losses, strict=True):
-            state.note_training(now, np.array(peers), [loss] * len(peers))
+            state.note_training(now, dict.fromkeys(peers, loss))
 
     def _finish(self, now: Round, peers: Peers) -> None:
         """Give every peer its server model and validate it there."""

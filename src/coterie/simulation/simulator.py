@@ -47,6 +47,7 @@ class Simulation:
             Layout.of(build()),
             settings,
             first.num_models(len(world.cluster_names)) if isinstance(first, ServerStrategy) else 0,
+            distinct_server_models=isinstance(first, ServerStrategy) and first.distinct_models,
         )
         self.state.enter(0)
         self._runtime: ServerRuntime | PeerRuntime = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -21,7 +21,7 @@ from coterie.simulation.network import Network
 from coterie.simulation.progress import Progress
 from coterie.simulation.round import Round
 from coterie.simulation.settings import SimulationSettings
-from coterie.strategies.base import Metric
+from coterie.strategies.base import Depth, Metric
 
 Peers = npt.NDArray[np.int64]
 Part = Literal["validation", "test"]
@@ -40,6 +40,8 @@ class State:
         layout: Layout,
         settings: SimulationSettings,
         num_server_models: int = 0,
+        *,
+        distinct_server_models: bool = False,
     ) -> None:
         self.world = world
         self.settings = settings
@@ -67,17 +69,17 @@ class State:
         self.network = Network(settings.network, world.num_peers, settings.seed)
         self._latest = np.full((2, world.num_peers), np.nan)
         self._tested = np.full((2, world.num_peers), np.nan)
-        self._initialise(build)
-
-    def _initialise(self, build: Callable[[], nn.Module]) -> None:
-        common = self.settings.initialisation == "common"
-        start = initial_vector(build, key_bits(self.settings.seed, "initial weights"))
-        for rows in (self.current, self.server):
-            for row in range(len(rows)):
-                # The peer's number is the key: a run with more peers starts the first ones alike.
-                bits = key_bits(self.settings.seed, "initial weights", row)
-                rows[row] = start if common else initial_vector(build, bits)
+        common = settings.initialisation == "common"
+        self._initialise(self.current, build, common=common)
+        self._initialise(self.server, build, common=common and not distinct_server_models)
         self.best[:] = self.current
+
+    def _initialise(self, rows: Matrix, build: Callable[[], nn.Module], *, common: bool) -> None:
+        start = initial_vector(build, key_bits(self.settings.seed, "initial weights"))
+        for row in range(len(rows)):
+            # The peer's number is the key: a run with more peers starts the first ones alike.
+            bits = key_bits(self.settings.seed, "initial weights", row)
+            rows[row] = start if common else initial_vector(build, bits)
 
     def keep_for(self, metrics: frozenset[Metric]) -> None:
         """Keep what measuring these metrics will need."""
@@ -111,10 +113,19 @@ class State:
         if self.settings.best == "any":
             self._remember(now, peers, values)
 
-    def note_training(self, now: Round, peers: Peers, losses: Sequence[float]) -> None:
+    def validation_losses(self, peers: Peers) -> npt.NDArray[np.float64]:
+        """Return the validation losses of working models as they are now."""
+        return np.asarray(self._evaluate("current", peers, "validation")[0])
+
+    def depth(self, last_layers: Depth) -> int | None:
+        """Return how many of the last layers are meant; None: all."""
+        return self.layout.classifier_depth if last_layers == "classifier" else last_layers
+
+    def note_training(self, now: Round, losses: Mapping[int, float]) -> None:
         """Note training losses; models that left the finite numbers end the run."""
-        now.measures["train_loss"][peers] = losses
-        broken = peers[~np.isfinite(losses)]
+        peers = np.array(list(losses), np.int64)
+        now.measures["train_loss"][peers] = list(losses.values())
+        broken = peers[~np.isfinite(now.measures["train_loss"][peers])]
         if len(broken):
             raise TrainingError(
                 f"Training diverged in round {now.number}: the model of peer {broken[0]}"

@@ -11,9 +11,12 @@ from coterie.errors import ConfigError, nearest
 from coterie.strategies.base import Strategy
 from coterie.strategies.central import Central
 from coterie.strategies.dac import DAC
+from coterie.strategies.delusional_oracle import DelusionalOracle
 from coterie.strategies.fedavg import FedAvg
 from coterie.strategies.gossip import Gossip
 from coterie.strategies.greedy import Greedy
+from coterie.strategies.hast import HAST
+from coterie.strategies.ifca import IFCA
 from coterie.strategies.local import Local
 from coterie.strategies.oracle import Oracle
 from coterie.strategies.pens import PENS
@@ -32,7 +35,10 @@ STRATEGIES: dict[str, type[Strategy] | type[ServerStrategy]] = {
         Greedy,
         RandomWeighted,
         PENS,
+        HAST,
+        DelusionalOracle,
         FedAvg,
+        IFCA,
         Central,
     )
 }

@@ -24,6 +24,8 @@ Metric: TypeAlias = Literal[
 ]
 """Loss and accuracy of a model on training data; cosine and distance of its weights to mine; and
 the cosine of its change to mine, over the last local training or since the initial weights."""
+Depth: TypeAlias = int | Literal["classifier"] | None
+"""How many of the last layers: a number, the trailing linear layers, or None for all."""
 Message: TypeAlias = Mapping[str, npt.NDArray[Any]]
 """Named arrays that travel with a model, such as a similarity table."""
 State: TypeAlias = dict[str, Any]
@@ -83,22 +85,26 @@ class Receive:
 
 @dataclass(frozen=True)
 class Merge:
-    """Replace my working model by Σ weight·model, in the last `last_layers` layers (None: all).
+    """Replace my working model by Σ weight·model, in the last layers or in all.
 
     My own number stands for my working model, every other for that peer's published model.
     Weights sum to 1; answered by None.
     """
 
     weights: Mapping[PeerId, float]
-    last_layers: int | None = None
+    last_layers: Depth = None
 
 
 @dataclass(frozen=True)
 class Train:
-    """Train my working model on my data; None means the configured epochs and all layers."""
+    """Train my working model on my data; None means the configured epochs and all layers.
+
+    With `only_if_better` the result is kept only if my validation loss falls.
+    """
 
     epochs: int | None = None
-    last_layers: int | None = None
+    last_layers: Depth = None
+    only_if_better: bool = False
 
 
 Request: TypeAlias = Fetch | Score | AskScore | Send | Receive | Merge | Train
@@ -199,15 +205,9 @@ class Configurable(ABC):
             else:
                 setattr(self, key, value)
 
+    @abstractmethod
     def check(self, num_peers: int) -> None:
         """Raise a ConfigError if the options cannot work in a network of this size."""
-        fetches = getattr(self, "fetches", None)
-        if fetches is not None and not 0 <= fetches < num_peers:
-            raise ConfigError(
-                f"strategy.fetches is {fetches}, but in a network of {num_peers} peers each has "
-                f"only {num_peers - 1} others to fetch from. Use at most {num_peers - 1}, or more "
-                "peers."
-            )
 
 
 class Strategy(Configurable):
@@ -216,6 +216,16 @@ class Strategy(Configurable):
     @abstractmethod
     def round(self, me: Me) -> Plan:
         """Yield the requests of one round, from the exchange to the local training."""
+
+    def check(self, num_peers: int) -> None:
+        """Refuse to fetch from more peers than there are others."""
+        fetches = getattr(self, "fetches", 0)
+        if not 0 <= fetches < num_peers:
+            raise ConfigError(
+                f"strategy.fetches is {fetches}, but in a network of {num_peers} peers each has "
+                f"only {num_peers - 1} others to fetch from. Use at most {num_peers - 1}, or more "
+                "peers."
+            )
 
     def message(self) -> Message:
         """Return what travels with my published model; nothing by default."""

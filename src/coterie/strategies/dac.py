@@ -15,7 +15,8 @@ import numpy as np
 from coterie.merging import MergeRule, merge_weights
 from coterie.sampling import Chances, Unseen, softmax_chances
 from coterie.similarity import Measuring, Similarity, ask, measure, measurements
-from coterie.strategies.base import Fetch, Me, Merge, Message, Metric, Offer, Plan, Strategy, Train
+from coterie.strategies.base import Depth, Fetch, Me, Merge, Message, Metric, Offer, Plan, Strategy
+from coterie.strategies.finetuning import train
 from coterie.tables import Hops, SimilarityTable, Values
 
 
@@ -25,7 +26,7 @@ class DAC(Strategy):
 
     `temperature="growing"` is DAC-var, `rescale=True` is DAC min-max, `two_hop=False` the paper's
     "− ŝ" ablation. `measured_by="them"` is the direction of the paper's text (my model on their
-    data); all published code, and the default, is their model on mine.
+    data); all published code, and the default, is their model on mine. `finetune` is HAST's.
     """
 
     fetches: int = 5
@@ -39,6 +40,8 @@ class DAC(Strategy):
     hops: Hops = "two"
     unseen: Unseen = "zero"
     merge: MergeRule = "fedavg"
+    finetune: bool = False
+    depth: Depth = "classifier"
     table: SimilarityTable = field(default_factory=SimilarityTable, init=False)
 
     name = "dac"
@@ -53,7 +56,7 @@ class DAC(Strategy):
         if self.two_hop:
             self.table.heard(me.peer, offers, scores)
         yield Merge(merge_weights(self.merge, me, offers, chances))
-        yield Train()
+        yield from train(finetune=self.finetune, depth=self.depth)
 
     def chances(self, me: Me) -> Chances:
         """p_i = softmax(τ(t)·s_i) over the others."""

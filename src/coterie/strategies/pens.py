@@ -70,8 +70,8 @@ class PENS(Strategy):
 
     def neighbours(self) -> npt.NDArray[np.int64]:
         """Those selected more often than chance: count > |history| / |sampled|."""
-        ever_sampled = np.count_nonzero(self.num_sampled)
-        expected = self.num_selected.sum() / max(ever_sampled, 1)
+        ever_sampled = int(np.count_nonzero(self.num_sampled))
+        expected = int(self.num_selected.sum()) / max(ever_sampled, 1)
         return np.flatnonzero(self.num_selected > expected)
 
     def needs(self) -> frozenset[Metric]:

@@ -6,14 +6,17 @@ from dataclasses import dataclass
 
 from coterie.merging import federated_average
 from coterie.sampling import uniform
-from coterie.strategies.base import Fetch, Me, Merge, Plan, Strategy, Train
+from coterie.strategies.base import Depth, Fetch, Me, Merge, Plan, Strategy
+from coterie.strategies.finetuning import train
 
 
 @dataclass
 class Random(Strategy):
-    """Merges with m = `fetches` uniformly chosen peers each round."""
+    """Merges with m = `fetches` uniformly chosen peers each round; may fine-tune as HAST does."""
 
     fetches: int = 5
+    finetune: bool = False
+    depth: Depth = "classifier"
     name = "random"
     summary = "merges with m uniformly chosen peers each round"
 
@@ -21,4 +24,4 @@ class Random(Strategy):
         """Fetch at random, average by number of samples, train."""
         offers = yield Fetch(uniform(me.rng, me.others, self.fetches))
         yield Merge(federated_average(me, offers))
-        yield Train()
+        yield from train(finetune=self.finetune, depth=self.depth)

@@ -9,11 +9,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from coterie.errors import ConfigError
 from coterie.strategies.base import Configurable, GroundTruth, PeerId
 
 
@@ -25,6 +26,15 @@ class TrainClients:
     """
 
     models: Mapping[PeerId, int]
+    already_there: bool = False
+    """Whether the clients have the models from `ScoreClients`, so that none is sent again."""
+
+
+@dataclass(frozen=True)
+class ScoreClients:
+    """Send clients all server models; answered by {client: [loss of each on its data]}."""
+
+    clients: tuple[PeerId, ...]
 
 
 @dataclass(frozen=True)
@@ -45,7 +55,7 @@ class TrainPooled:
     pools: Mapping[int, tuple[PeerId, ...]]
 
 
-ServerRequest: TypeAlias = TrainClients | Aggregate | TrainPooled
+ServerRequest: TypeAlias = TrainClients | ScoreClients | Aggregate | TrainPooled
 ServerPlan: TypeAlias = Generator[ServerRequest, Any, None]
 
 
@@ -62,6 +72,18 @@ class Server:
 
 class ServerStrategy(Configurable):
     """A server's way to train models for its clients; subclasses are dataclasses."""
+
+    distinct_models: ClassVar[bool] = False
+    """Whether the server's models start from different weights even if the peers' do not."""
+
+    def check(self, num_peers: int) -> None:
+        """Refuse to sample more clients than there are."""
+        fetches = getattr(self, "fetches", 0)
+        if not 0 <= fetches <= num_peers:
+            raise ConfigError(
+                f"strategy.fetches is {fetches}, but the server has only {num_peers} clients to "
+                f"sample from. Use at most {num_peers}, or more peers."
+            )
 
     @abstractmethod
     def num_models(self, num_clusters: int) -> int:

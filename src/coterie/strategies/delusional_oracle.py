@@ -1,0 +1,42 @@
+"""DelusionalOracle: Oracle with a few peers that from some round on mistake their cluster.
+
+The experiment on cluster death (thesis 002, section 4.2): how many wrong choices ruin a cluster?
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from coterie.merging import federated_average
+from coterie.sampling import uniform
+from coterie.strategies.base import Fetch, Me, Merge, Plan, Strategy, Train, revealed
+
+
+@dataclass
+class DelusionalOracle(Strategy):
+    """Oracle, but `delusional` peers of one cluster sample only from the others from a round on."""
+
+    fetches: int = 5
+    delusional: int = 5
+    cluster: int = 0
+    from_round: int = 50
+    name = "delusional-oracle"
+    summary = "Oracle with x peers of one cluster that sample from the others from a round on"
+    uses_ground_truth = True
+
+    def round(self, me: Me) -> Plan:
+        """Fetch within the true cluster, or outside of it when deluded; average, train."""
+        candidates = self._outsiders(me) if self.is_deluded(me) else me.true_cluster
+        offers = yield Fetch(uniform(me.rng, candidates, self.fetches))
+        yield Merge(federated_average(me, offers))
+        yield Train()
+
+    def is_deluded(self, me: Me) -> bool:
+        """Whether I am one of the first x peers of the cluster and the time has come."""
+        members = np.flatnonzero(revealed(me.truth).clusters == self.cluster)
+        return me.round >= self.from_round and me.peer in members[: self.delusional]
+
+    def _outsiders(self, me: Me) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        return np.flatnonzero(revealed(me.truth).clusters != self.cluster)

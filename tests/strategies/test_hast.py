@@ -1,0 +1,147 @@
+"""HAST and fine-tuning, rule by rule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from coterie.errors import ConfigError
+from coterie.learning.trainer import TrainingSettings
+from coterie.strategies.base import Fetch, Me, Merge, Offer, Plan, Score, Strategy, Train
+from coterie.strategies.dac import DAC
+from coterie.strategies.hast import HAST
+from coterie.strategies.random import Random
+
+NUM_PEERS = 8
+
+
+def play(strategy: Strategy, losses: dict[int, float], round_number: int = 1) -> list:
+    """Run one round in which everybody answers; return the requests."""
+    rng = np.random.default_rng(round_number)
+    plan = strategy.round(Me(0, round_number, np.arange(NUM_PEERS), 10, rng))
+    asked, answer = [], None
+    while True:
+        try:
+            request = plan.send(answer)
+        except StopIteration:
+            return asked
+        asked.append(request)
+        match request:
+            case Fetch(peers):
+                answer = [Offer(peer, 10, {}) for peer in peers]
+            case Score(offers):
+                answer = {offer.peer: losses[offer.peer] for offer in offers}
+            case _:
+                answer = None
+
+
+LOSSES = {peer: float(peer) for peer in range(1, NUM_PEERS)}
+
+
+def test_a_round_in_order():
+    """All layers with random peers, the classifier with similar ones, train, fine-tune."""
+    asked = play(HAST(fetches=3), LOSSES)
+    assert [type(r) for r in asked] == [Fetch, Score, Merge, Fetch, Score, Merge, Train, Train]
+    first, second = (request for request in asked if isinstance(request, Merge))
+    assert first.last_layers is None
+    assert second.last_layers == "classifier"
+    assert asked[-2] == Train()
+    assert asked[-1] == Train(last_layers="classifier", only_if_better=True)
+
+
+def test_the_second_step_prefers_similar_peers():
+    """With a large τ, the best of those known are taken, and they are measured and stored too."""
+    strategy = HAST(fetches=3, tau=1e6)
+    strategy.table.measured({peer: 1 / loss for peer, loss in LOSSES.items()})
+    asked = play(strategy, LOSSES)
+    assert set(asked[3].peers) == {1, 2, 3}
+
+
+def test_measurements_of_both_steps_are_stored():
+    strategy = HAST(fetches=3, tau=0)
+    asked = play(strategy, LOSSES)
+    measured = sorted({*asked[0].peers, *asked[3].peers})
+    everybody = np.arange(1, NUM_PEERS)
+    known = everybody[strategy.table.is_measured(everybody)]
+    assert known.tolist() == measured
+    assert len(measured) > 3, "the test needs a second step that meets somebody new"
+
+
+@pytest.mark.parametrize("depth", [1, 2, 5])
+def test_depth_is_how_many_layers_the_second_step_merges(depth):
+    asked = play(HAST(depth=depth), LOSSES)
+    assert asked[5].last_layers == depth
+    assert asked[-1].last_layers == depth
+
+
+def test_fine_tuning_can_be_left_out():
+    assert play(HAST(finetune=False), LOSSES)[-1] == Train()
+
+
+@pytest.mark.parametrize("kind", [Random, DAC])
+def test_fine_tuning_for_others(kind):
+    assert play(kind(finetune=False), LOSSES)[-1] == Train()
+    tuned = play(kind(finetune=True, depth=2), LOSSES)
+    assert tuned[-2:] == [Train(), Train(last_layers=2, only_if_better=True)]
+
+
+@dataclass
+class Tuning(Strategy):
+    """Fine-tunes the last layer and nothing else."""
+
+    only_if_better: bool = True
+    name = "tuning"
+    summary = "fine-tunes the last layer and nothing else"
+
+    def round(self, me: Me) -> Plan:
+        yield Train(epochs=4, last_layers=1, only_if_better=self.only_if_better)
+
+
+def test_fine_tuning_is_kept_only_if_the_validation_loss_falls(make_simulation):
+    """With a wild learning rate it rises for some peers: their models stay as they were."""
+    reckless = TrainingSettings(learning_rate=0.05)
+    results = {}
+    for only_if_better in (True, False):
+        with make_simulation(
+            lambda keep=only_if_better: Tuning(keep), training=reckless, rounds=6
+        ) as simulation:
+            simulation.advance()
+            before = simulation.state.current.copy()
+            simulation.advance()
+            now = simulation.advance()
+            loss = (now.measures[f"validation_loss_{when}"] for when in ("before", "trained"))
+            results[only_if_better] = (*loss, before, simulation.state.current.copy())
+    before, after, _, _ = results[True]
+    assert (after <= before).all()
+    assert (after < before).any()
+    careless_before, careless_after, _, _ = results[False]
+    assert (careless_after > careless_before).any()
+
+
+def test_hast_changes_only_the_classifier_in_its_second_step(make_simulation):
+    """Feature extractors after both merges are those after the first."""
+    with make_simulation(lambda: HAST(fetches=2, depth=1)) as simulation:
+        simulation.advance()
+        seen = []
+        merge = simulation._runtime._handlers[Merge]
+
+        def look_after(now, requests):
+            answer = merge(now, requests)
+            seen.append(simulation.state.current.copy())
+            return answer
+
+        simulation._runtime._handlers[Merge] = look_after
+        simulation.advance()
+        head = simulation.state.layout.last_layers(1)[0]
+        first, second = seen
+        np.testing.assert_array_equal(first[:, : head.start], second[:, : head.start])
+        assert (first[:, head] != second[:, head]).any(axis=1).all()
+
+
+def test_a_depth_the_model_does_not_have_is_refused(make_simulation):
+    with make_simulation(lambda: HAST(fetches=2, depth=9)) as simulation:
+        simulation.advance()
+        with pytest.raises(ConfigError, match="Choose a depth from 1 to 2"):
+            simulation.advance()
