@@ -43,3 +43,10 @@ def test_exported_names():
         assert getattr(coterie, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'simulat'"):
         _ = coterie.simulat
+
+
+def test_every_strategy_has_its_place_among_the_algorithms():
+    page = (ROOT / "docs" / "algorithms.md").read_text()
+    for name in coterie.STRATEGIES:
+        heading = re.search(rf"^## .*\b{name}\b", page, re.MULTILINE | re.IGNORECASE)
+        assert heading or f"**{name}**" in page, name

@@ -12,7 +12,7 @@ import sys
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -20,6 +20,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from coterie.errors import ConfigError, CoterieError, Interrupted
+
+if TYPE_CHECKING:
+    from coterie.config import RunConfig
+    from coterie.experiment import Experiment
 
 app = typer.Typer(
     help="Personalised decentralised deep learning.",
@@ -69,8 +73,10 @@ def run(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds, one run each.")] = 1,
-    rounds: Annotated[int | None, typer.Option(min=0, show_default=False)] = None,
-    peers: Annotated[int | None, typer.Option(show_default=False)] = None,
+    rounds: Annotated[
+        int | None, typer.Option(min=0, help="Rounds after the initial training.")
+    ] = None,
+    peers: Annotated[int | None, typer.Option(help="How many peers.")] = None,
     change: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, by its dotted key."),
@@ -170,7 +176,7 @@ def data(data_root: DataRoot = None) -> None:
     out.print(table)
 
 
-def _run_experiment(experiment: Any, preset: str, threads: int | None) -> None:
+def _run_experiment(experiment: Experiment, preset: str, threads: int | None) -> None:
     from coterie.experiment import resume_command
 
     try:
@@ -189,7 +195,7 @@ def _run_experiment(experiment: Any, preset: str, threads: int | None) -> None:
     out.print(where, soft_wrap=True, highlight=False, markup=False)
 
 
-def _check_strategies(configs: list[Any]) -> None:
+def _check_strategies(configs: list[RunConfig]) -> None:
     """Find out before anything is written that a strategy cannot work in this network."""
     from coterie.strategies import make_strategy
 
