@@ -24,14 +24,6 @@ class SimilarityTable:
         self._measured: Values = np.zeros(0)
         self._estimated: Values = np.zeros(0)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SimilarityTable) and all(
-            np.array_equal(mine, theirs, equal_nan=True)
-            for mine, theirs in zip(self.save().values(), other.save().values(), strict=True)
-        )
-
-    __hash__ = None  # type: ignore[assignment]
-
     def measured(self, scores: Mapping[int, float]) -> None:
         """Take in what I measured myself."""
         self._make_room(scores)

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from plans import drive
 
 from coterie.errors import ConfigError
 from coterie.simulation.checkpoint import Checkpoints
@@ -50,15 +51,7 @@ class Answerer:
         self.asked: list[object] = []
 
     def drive(self, strategy: Strategy, me: Me) -> None:
-        plan = strategy.round(me)
-        answer = None
-        while True:
-            try:
-                request = plan.send(answer)
-            except StopIteration:
-                return
-            self.asked.append(request)
-            answer = self.answer(request)
+        self.asked += drive(strategy.round(me), self.answer)
 
     def answer(self, request: object) -> object:
         match request:
@@ -230,24 +223,20 @@ def test_yardsticks_fail_loudly_without_the_truth(name):
 
 
 def play_server(strategy: ServerStrategy, clients: np.ndarray, *, answering: bool) -> list[object]:
+    def answer(request: object) -> object:
+        match request:
+            case TrainClients(models):
+                return dict.fromkeys(models, 30.0) if answering else {}
+            case ScoreClients(asked_clients):
+                losses = [1.0] * strategy.num_models(3)
+                return dict.fromkeys(asked_clients, losses) if answering else {}
+        return None
+
     asked = []
     for number in range(1, 5):
         truth = TRUTH if strategy.uses_ground_truth else None
         server = Server(number, clients, np.random.default_rng(number), truth)
-        plan = strategy.round(server)
-        answer = None
-        while True:
-            try:
-                request = plan.send(answer)
-            except StopIteration:
-                break
-            asked.append(request)
-            answer = None
-            if isinstance(request, TrainClients):
-                answer = dict.fromkeys(request.models, 30.0) if answering else {}
-            if isinstance(request, ScoreClients):
-                losses = [1.0] * strategy.num_models(3)
-                answer = dict.fromkeys(request.clients, losses) if answering else {}
+        asked += drive(strategy.round(server), answer)
     return asked
 
 

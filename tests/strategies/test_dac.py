@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plans import drive
 
 from coterie.merging import federated_similarity
 from coterie.sampling import softmax_chances
@@ -184,23 +185,18 @@ def test_fedsim_alone():
 
 def play(strategy: DAC, losses: dict[int, float], tables: dict[int, dict[int, float]]) -> list:
     """Run one round in which everybody fetched answers; return the requests."""
-    plan = strategy.round(me())
-    asked, answer = [], None
-    while True:
-        try:
-            request = plan.send(answer)
-        except StopIteration:
-            return asked
-        asked.append(request)
+
+    def answer(request: object) -> object:
         match request:
             case Fetch(peers):
-                answer = [offer(peer, tables.get(peer)) for peer in peers]
+                return [offer(peer, tables.get(peer)) for peer in peers]
             case Score(offers):
-                answer = {each.peer: losses[each.peer] for each in offers}
+                return {each.peer: losses[each.peer] for each in offers}
             case AskScore(peers):
-                answer = {peer: losses[peer] for peer in peers}
-            case _:
-                answer = None
+                return {peer: losses[peer] for peer in peers}
+        return None
+
+    return drive(strategy.round(me()), answer)
 
 
 LOSSES = {K1: 0.5, K2: 2.0, M1: 1.0, M2: 0.0}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from plans import drive
 
 from coterie.errors import ConfigError
 from coterie.learning.trainer import TrainingSettings
@@ -20,21 +21,16 @@ NUM_PEERS = 8
 def play(strategy: Strategy, losses: dict[int, float], round_number: int = 1) -> list:
     """Run one round in which everybody answers; return the requests."""
     rng = np.random.default_rng(round_number)
-    plan = strategy.round(Me(0, round_number, np.arange(NUM_PEERS), 10, rng))
-    asked, answer = [], None
-    while True:
-        try:
-            request = plan.send(answer)
-        except StopIteration:
-            return asked
-        asked.append(request)
+
+    def answer(request: object) -> object:
         match request:
             case Fetch(peers):
-                answer = [Offer(peer, 10, {}) for peer in peers]
+                return [Offer(peer, 10, {}) for peer in peers]
             case Score(offers):
-                answer = {offer.peer: losses[offer.peer] for offer in offers}
-            case _:
-                answer = None
+                return {offer.peer: losses[offer.peer] for offer in offers}
+        return None
+
+    return drive(strategy.round(Me(0, round_number, np.arange(NUM_PEERS), 10, rng)), answer)
 
 
 LOSSES = {peer: float(peer) for peer in range(1, NUM_PEERS)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from plans import drive
 
 from coterie.errors import ConfigError
 from coterie.strategies.base import AskScore, Fetch, Me, Merge, Offer, Score, Strategy, Train
@@ -23,23 +24,18 @@ def me(round_number: int = 1, seed: int = 0) -> Me:
 
 def play(strategy: Strategy, mine: Me, *, silent: frozenset[int] = frozenset()) -> list:
     """Run one round; everybody but the silent answers."""
-    plan = strategy.round(mine)
-    asked, answer = [], None
-    while True:
-        try:
-            request = plan.send(answer)
-        except StopIteration:
-            return asked
-        asked.append(request)
+
+    def answer(request: object) -> object:
         match request:
             case Fetch(peers):
-                answer = [Offer(peer, 10, {}) for peer in peers if peer not in silent]
+                return [Offer(peer, 10, {}) for peer in peers if peer not in silent]
             case AskScore(peers):
-                answer = {peer: ACCURACIES[peer] for peer in peers if peer not in silent}
+                return {peer: ACCURACIES[peer] for peer in peers if peer not in silent}
             case Score(offers):
-                answer = {offer.peer: ACCURACIES[offer.peer] for offer in offers}
-            case _:
-                answer = None
+                return {offer.peer: ACCURACIES[offer.peer] for offer in offers}
+        return None
+
+    return drive(strategy.round(mine), answer)
 
 
 def test_greedy_merges_with_those_that_report_the_highest_accuracy():

@@ -170,6 +170,7 @@ class Stateful(Protocol):
         """Take back what `save` returned."""
 
 
+@dataclass
 class Configurable(ABC):
     """Options are the dataclass fields; state is the fields declared with `init=False`."""
 
@@ -183,11 +184,11 @@ class Configurable(ABC):
 
     def options(self) -> State:
         """Return the options as plain data."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.init}  # type: ignore[arg-type]
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.init}
 
     def save(self) -> State:
         """Return everything this strategy remembers between rounds, as plain data."""
-        state = {f.name: getattr(self, f.name) for f in fields(self) if not f.init}  # type: ignore[arg-type]
+        state = {f.name: getattr(self, f.name) for f in fields(self) if not f.init}
         return {key: v.save() if isinstance(v, Stateful) else v for key, v in state.items()}
 
     def restore(self, state: State) -> None:
