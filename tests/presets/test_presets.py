@@ -21,7 +21,18 @@ PUBLISHED = {
     "hast-pacs": (20, None, 175, 75, 8e-5, 3, 800, 6, "common"),
     "friends-mnist-fashion": (100, None, 400, 100, 1e-3, 1, 300, 5, "common"),
     "friends-fashion-rotation": (100, (70, 20, 5, 5), 500, 100, 3e-4, 1, 300, 4, "common"),
-    "friends-cifar100": (52, (26, 13, 13), 400, 100, 1e-4, 1, 270, 5, "common"),
+    "friends-cifar100-scratch": (52, (26, 13, 13), 400, 100, 1e-4, 1, 270, 5, "common"),
+    "friends-cifar100-pretrained": (52, (26, 13, 13), 400, 100, 7.5e-5, 1, 270, 5, "common"),
+    "friends-cifar-labels2": (100, (60, 40), 400, 100, 1e-3, 1, 300, 5, "common"),
+    "friends-cifar-labels5": (100, None, 400, 100, 1e-3, 1, 300, 5, "common"),
+    "friends-cluster-death": (100, (60, 40), 400, 100, 1e-3, 1, 300, 5, "common"),
+    "friends-mnist-fashion-mlp": (100, None, 400, 100, 1e-4, 1, 300, 5, "common"),
+    "dac-cifar-rotation-uneven": (100, (70, 20, 5, 5), 400, 100, 3e-4, 3, 200, 5, "independent"),
+    "dac-fashion-rotation-uneven": (100, (70, 20, 5, 5), 500, 100, 1e-5, 3, 200, 5, "independent"),
+    "hast-cifar-labels4": (50, None, 250, 75, 8e-5, 3, 2000, 6, "common"),
+    "hast-cifar-random-labels": (50, None, 250, 75, 8e-5, 3, 2000, 6, "common"),
+    "hast-cifar-iid": (50, None, 250, 75, 8e-5, 3, 200, 6, "common"),
+    "hast-swap4-random": (50, None, 250, 75, 8e-5, 3, 2000, 6, "common"),
     "friends-synthetic": (99, None, 50, 100, 1e-3, 1, 50, 5, "common"),
     "pens-cifar-rotation2": (200, None, 125, 125, 1e-3, 3, 333, 20, "common"),
     "pens-cifar-iid": (200, None, 125, 125, 1e-3, 3, 333, 20, "common"),
@@ -66,16 +77,33 @@ def test_presets_are_complete_and_reproducible(name):
 def test_local_trains_more_slowly_where_the_thesis_says_so():
     rates = {
         run.label: run.training.learning_rate
-        for run in find_preset("friends-fashion-rotation").runs(None, [0], {})
+        for run in find_preset("friends-fashion-rotation").runs(["local", "random"], [0], {})
     }
-    assert rates == {"local": 5e-5, "random": 3e-4, "oracle": 3e-4}
+    assert rates == {"local": 5e-5, "random": 3e-4}
+
+
+def test_the_thesis_tau_of_every_metric_and_merge_rule():
+    runs = find_preset("friends-cifar-labels5").runs(None, [0], {})
+    taus = {run.label: run.strategy["tau"] for run in runs if run.strategy["name"] == "dac"}
+    assert taus == {
+        "dac-inverse-loss": 5,
+        "dac-inverse-loss-fedsim": 5,
+        "dac-cosine-gradients": 1000,
+        "dac-cosine-gradients-fedsim": 200,
+        "dac-cosine-weights": 300,
+        "dac-cosine-weights-fedsim": 200,
+        "dac-inverse-distance": 30,
+        "dac-inverse-distance-fedsim": 10,
+    }
+    synthetic = find_preset("friends-synthetic").runs(["dac-cosine-weights"], [0], {})
+    assert synthetic[0].training.learning_rate == 0.003
 
 
 def test_the_users_word_comes_last():
     changes = {"training.learning_rate": 0.5, "strategy.fetches": 2}
     runs = find_preset("friends-fashion-rotation").runs(None, [0], changes)
     assert {run.training.learning_rate for run in runs} == {0.5}
-    assert [run.strategy.get("fetches") for run in runs] == [None, 2, 2]
+    assert [run.strategy.get("fetches") for run in runs] == [None] + [2] * (len(runs) - 1)
 
 
 def test_an_option_nobody_has_is_refused():

@@ -32,11 +32,37 @@ _rotation4 = RunConfig(
     best="trained",
 )
 
+_uneven_peers = PeerSettings(
+    count=100, clusters=(70, 20, 5, 5), train_size=400, validation_size=100
+)
+_UNEVEN = {"shift": RotationShift(angles=(0, 180, 10, 350)), "peers": _uneven_peers}
+
 PRESETS = (
     Preset(
         "dac-cifar-rotation4",
         "CIFAR-10 rotated 0/90/180/270, 100 peers in 4 clusters",
         _rotation4,
+        _VARIANTS,
+    ),
+    Preset(
+        "dac-cifar-rotation-uneven",
+        "CIFAR-10 rotated 0/180/10/350, 100 peers in clusters of 70/20/5/5",
+        _rotation4.model_copy(update={"preset": "dac-cifar-rotation-uneven", **_UNEVEN}),
+        _VARIANTS,
+    ),
+    Preset(
+        "dac-fashion-rotation-uneven",
+        "Fashion-MNIST rotated 0/180/10/350, 100 peers in clusters of 70/20/5/5",
+        _rotation4.model_copy(
+            update={
+                "preset": "dac-fashion-rotation-uneven",
+                **_UNEVEN,
+                "data": DataSettings(datasets=("fashion-mnist",)),
+                "peers": _uneven_peers.model_copy(update={"train_size": 500}),
+                "model": ModelSettings(name="fashion-cnn"),
+                "training": TrainingSettings(learning_rate=1e-5, epochs=3),
+            }
+        ),
         _VARIANTS,
     ),
     Preset(

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from coterie.config import LINEAR, DataSettings, ModelSettings, RunConfig
 from coterie.data.scenario import PeerSettings
-from coterie.data.shifts import DatasetShift, RotationShift, SuperclassShift
+from coterie.data.shifts import DatasetShift, LabelShift, RotationShift, SuperclassShift
 from coterie.learning.trainer import TrainingSettings
 from coterie.presets.base import Preset, Variant, bare, baselines
 
 FETCHES = 5
+
+Taus: TypeAlias = dict[str, tuple[float, float]]
+"""τ of each metric, merged by FedAvg and by FedSim."""
+Rates: TypeAlias = dict[str, float]
+
+
+def _taus(*values: float) -> Taus:
+    """Name the τ of a column of the thesis's table: inverse loss, cos grad, cos weight, L2."""
+    metrics = ("inverse-loss", "cosine-gradients", "cosine-weights", "inverse-distance")
+    return dict(zip(metrics, zip(values[::2], values[1::2], strict=True), strict=True))
+
+
+_MNIST_FASHION_TAUS = _taus(1, 1, 2000, 100, 2000, 300, 30, 30)
 
 _SUPERCLASSES = (
     (
@@ -52,56 +67,161 @@ _synthetic = RunConfig(
     best="trained",
 )
 
+_labels2 = _mnist_fashion.model_copy(
+    update={
+        "preset": "friends-cifar-labels2",
+        "data": DataSettings(datasets=("cifar10",)),
+        "shift": LabelShift(groups=((2, 3, 4, 5, 6, 7), (0, 1, 8, 9))),
+        "peers": PeerSettings(count=100, clusters=(60, 40), train_size=400, validation_size=100),
+        "model": ModelSettings(name="cifar-cnn"),
+    }
+)
+
+_fashion_rotation = _mnist_fashion.model_copy(
+    update={
+        "preset": "friends-fashion-rotation",
+        "data": DataSettings(datasets=("fashion-mnist",)),
+        "shift": RotationShift(angles=(0, 180, 10, 350)),
+        "peers": PeerSettings(
+            count=100, clusters=(70, 20, 5, 5), train_size=500, validation_size=100
+        ),
+        "training": TrainingSettings(learning_rate=3e-4, epochs=1),
+        "strategy": {"name": "random", "fetches": 4},
+    }
+)
+
+_cifar100 = _mnist_fashion.model_copy(
+    update={
+        "preset": "friends-cifar100-scratch",
+        "data": DataSettings(datasets=("cifar100",)),
+        "shift": SuperclassShift(groups=_SUPERCLASSES),
+        "peers": PeerSettings(count=52, clusters=(26, 13, 13), train_size=400, validation_size=100),
+        "model": ModelSettings(name="resnet-18"),
+        "training": TrainingSettings(learning_rate=1e-4, epochs=1),
+        "rounds": 270,
+    }
+)
+
+
+def _dac(taus: Taus, fetches: int = FETCHES, rates: Rates | None = None) -> tuple[Variant, ...]:
+    """Return DAC with each metric, merged by FedAvg and by FedSim, with the setting's τ."""
+    return tuple(
+        Variant(
+            f"dac-{metric}" if merge == "fedavg" else f"dac-{metric}-{merge}",
+            {
+                "name": "dac",
+                "fetches": fetches,
+                "metric": metric,
+                "tau": tau,
+                "merge": merge,
+                "unseen": "epsilon",
+            },
+            {} if rates is None else {"training.learning_rate": rates[metric]},
+        )
+        for metric, pair in taus.items()
+        for merge, tau in zip(("fedavg", "fedsim"), pair, strict=True)
+    )
+
+
 PRESETS = (
     Preset(
-        "friends-mnist-fashion",
-        "MNIST and Fashion-MNIST (labels +10), 100 peers in 2 clusters",
-        _mnist_fashion,
-        baselines(FETCHES, alone_learning_rate=5e-5),
+        "friends-cifar-labels2",
+        "CIFAR-10 animals and vehicles, 100 peers in clusters of 60 and 40",
+        _labels2,
+        (
+            *baselines(FETCHES, alone_learning_rate=1e-4),
+            *_dac(_taus(10, 5, 300, 200, 200, 200, 30, 5)),
+        ),
+    ),
+    Preset(
+        "friends-cifar-labels5",
+        "CIFAR-10 in five pairs of labels, 100 peers in 5 clusters",
+        _labels2.model_copy(
+            update={
+                "preset": "friends-cifar-labels5",
+                "shift": LabelShift(groups=((0, 1), (2, 3), (4, 5), (6, 7), (8, 9))),
+                "peers": PeerSettings(count=100, train_size=400, validation_size=100),
+            }
+        ),
+        (
+            *baselines(FETCHES, alone_learning_rate=1e-4),
+            *_dac(_taus(5, 5, 1000, 200, 300, 200, 30, 10)),
+        ),
+    ),
+    Preset(
+        "friends-cluster-death",
+        "friends-cifar-labels2 under Oracle, 1, 5 or 25 peers delusional from round 50 on",
+        _labels2.model_copy(update={"preset": "friends-cluster-death"}),
+        (
+            bare("oracle", FETCHES),
+            *(
+                Variant(
+                    f"delusional-{count}",
+                    {"name": "delusional-oracle", "fetches": FETCHES, "delusional": count},
+                )
+                for count in (1, 5, 25)
+            ),
+        ),
     ),
     Preset(
         "friends-fashion-rotation",
         "Fashion-MNIST rotated 0/180/10/350, 100 peers in clusters of 70/20/5/5",
-        _mnist_fashion.model_copy(
-            update={
-                "preset": "friends-fashion-rotation",
-                "data": DataSettings(datasets=("fashion-mnist",)),
-                "shift": RotationShift(angles=(0, 180, 10, 350)),
-                "peers": PeerSettings(
-                    count=100, clusters=(70, 20, 5, 5), train_size=500, validation_size=100
-                ),
-                "training": TrainingSettings(learning_rate=3e-4, epochs=1),
-                "strategy": {"name": "random", "fetches": 4},
-            }
+        _fashion_rotation,
+        (
+            *baselines(4, alone_learning_rate=5e-5),
+            *_dac(_taus(10, 5, 2000, 300, 2000, 300, 10, 10), 4),
         ),
-        baselines(4, alone_learning_rate=5e-5),
     ),
     Preset(
-        "friends-cifar100",
-        "CIFAR-100 in clusters of superclasses, 52 peers (26/13/13), ResNet-18 from scratch",
+        "friends-mnist-fashion",
+        "MNIST and Fashion-MNIST (labels +10), 100 peers in 2 clusters",
+        _mnist_fashion,
+        (*baselines(FETCHES, alone_learning_rate=5e-5), *_dac(_MNIST_FASHION_TAUS)),
+    ),
+    Preset(
+        "friends-mnist-fashion-mlp",
+        "MNIST and Fashion-MNIST (labels +10) with an MLP, 100 peers in 2 clusters",
         _mnist_fashion.model_copy(
             update={
-                "preset": "friends-cifar100",
-                "data": DataSettings(datasets=("cifar100",)),
-                "shift": SuperclassShift(groups=_SUPERCLASSES),
-                "peers": PeerSettings(
-                    count=52, clusters=(26, 13, 13), train_size=400, validation_size=100
-                ),
-                "model": ModelSettings(name="resnet-18"),
+                "preset": "friends-mnist-fashion-mlp",
+                "model": ModelSettings(name="mlp"),
                 "training": TrainingSettings(learning_rate=1e-4, epochs=1),
-                "rounds": 270,
             }
         ),
-        baselines(FETCHES),
+        (*baselines(FETCHES, alone_learning_rate=5e-5), *_dac(_MNIST_FASHION_TAUS)),
+    ),
+    Preset(
+        "friends-cifar100-scratch",
+        "CIFAR-100 in clusters of superclasses, 52 peers (26/13/13), ResNet-18 from scratch",
+        _cifar100,
+        (*baselines(FETCHES), *_dac(_taus(5, 5, 5, 5, 30, 30, 5, 5))),
+    ),
+    Preset(
+        "friends-cifar100-pretrained",
+        "the same from ImageNet weights: add --set model.pretrained=FILE",
+        _cifar100.model_copy(
+            update={
+                "preset": "friends-cifar100-pretrained",
+                "training": TrainingSettings(learning_rate=7.5e-5, epochs=1),
+            }
+        ),
+        (*baselines(FETCHES), *_dac(_taus(1, 1, 30, 30, 30, 30, 30, 30))),
     ),
     Preset(
         "friends-synthetic",
         "linear regression with three true θ, 99 peers in 3 clusters (made on the spot)",
         _synthetic,
         (
-            Variant("local", {"name": "local"}, {"training.learning_rate": 2.5e-4}),
-            bare("random", FETCHES),
-            bare("oracle", FETCHES),
+            *baselines(FETCHES, alone_learning_rate=2.5e-4),
+            *_dac(
+                _taus(10_000, 5_000, 140, 140, 140, 140, 19, 19),
+                rates={
+                    "inverse-loss": 0.008,
+                    "cosine-gradients": 0.003,
+                    "cosine-weights": 0.003,
+                    "inverse-distance": 0.008,
+                },
+            ),
         ),
     ),
 )

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from coterie.config import DataSettings, ModelSettings, RunConfig
-from coterie.data.drift import FedDrift2, FedDrift4, RandomDrift
+from coterie.data.drift import FedDrift2, FedDrift4, NoDrift, RandomDrift
 from coterie.data.scenario import PeerSettings
-from coterie.data.shifts import DatasetShift, LabelShift, LabelSwapShift
+from coterie.data.shifts import (
+    DatasetShift,
+    LabelShift,
+    LabelSwapShift,
+    NoShift,
+    RandomLabelShift,
+)
 from coterie.learning.trainer import TrainingSettings
 from coterie.presets.base import Preset, Variant, baselines
 
@@ -33,11 +39,48 @@ _labels2 = RunConfig(
     best="trained",
 )
 
+_swap4 = LabelSwapShift(labels=LABELS, swaps=((), ((0, 1),), ((3, 4),), ((5, 7),)))
+
 PRESETS = (
     Preset(
         "hast-cifar-labels2",
         "CIFAR-10 in two label groups, reshuffled among 50 peers every 200 rounds",
         _labels2,
+        _VARIANTS,
+    ),
+    Preset(
+        "hast-cifar-labels4",
+        "CIFAR-10 in four label groups, reshuffled among 50 peers every 200 rounds",
+        _labels2.model_copy(
+            update={
+                "preset": "hast-cifar-labels4",
+                "shift": LabelShift(groups=((0, 1), (3, 4), (5, 7), (8, 9))),
+            }
+        ),
+        _VARIANTS,
+    ),
+    Preset(
+        "hast-cifar-random-labels",
+        "CIFAR-10 in two label groups drawn at random, reshuffled among 50 peers",
+        _labels2.model_copy(
+            update={
+                "preset": "hast-cifar-random-labels",
+                "shift": RandomLabelShift(groups=2, size=4, labels=LABELS),
+            }
+        ),
+        _VARIANTS,
+    ),
+    Preset(
+        "hast-cifar-iid",
+        "CIFAR-10 without any shift, 50 peers",
+        _labels2.model_copy(
+            update={
+                "preset": "hast-cifar-iid",
+                "shift": NoShift(),
+                "drift": NoDrift(),
+                "rounds": EVERY,
+            }
+        ),
         _VARIANTS,
     ),
     Preset(
@@ -59,11 +102,17 @@ PRESETS = (
         _labels2.model_copy(
             update={
                 "preset": "hast-swap4-feddrift",
-                "shift": LabelSwapShift(labels=LABELS, swaps=((), ((0, 1),), ((3, 4),), ((5, 7),))),
+                "shift": _swap4,
                 "drift": FedDrift4(every=EVERY),
                 "peers": PeerSettings(count=20, train_size=250, validation_size=75),
             }
         ),
+        _VARIANTS,
+    ),
+    Preset(
+        "hast-swap4-random",
+        "CIFAR-10, four meanings of the labels, reshuffled among 50 peers every 200 rounds",
+        _labels2.model_copy(update={"preset": "hast-swap4-random", "shift": _swap4}),
         _VARIANTS,
     ),
     Preset(
