@@ -29,6 +29,11 @@ LINEAR = "linear-regression"
 """The dataset name under which synthetic regression is made, one task per time it is named."""
 
 
+def _absolute(path: Path | None) -> Path | None:
+    """Write a path out in full, so that a run can be resumed from another folder."""
+    return None if path is None else Path(os.path.abspath(os.path.expanduser(path)))
+
+
 class DataSettings(Settings):
     """Which datasets are used and where local copies lie."""
 
@@ -51,7 +56,7 @@ class DataSettings(Settings):
     @field_validator("root")
     @classmethod
     def _full_root(cls, root: Path | None) -> Path | None:
-        return None if root is None else Path(os.path.abspath(os.path.expanduser(root)))
+        return _absolute(root)
 
 
 class ModelSettings(Settings):
@@ -61,6 +66,11 @@ class ModelSettings(Settings):
     """One of the models of `coterie list`."""
     pretrained: Path | None = None
     """The official ImageNet weights file, for resnet-18 only."""
+
+    @field_validator("pretrained")
+    @classmethod
+    def _full_path(cls, path: Path | None) -> Path | None:
+        return _absolute(path)
 
 
 class RunConfig(SimulationSettings):

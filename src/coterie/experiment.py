@@ -97,8 +97,8 @@ class Experiment:
             if count > 1:
                 raise ConfigError(f"The run {name} is asked for {count} times; name it once.")
         experiment = cls(folder, runs)
-        # A mistake in the data is found here, before there is a folder that could be resumed.
-        experiment._scenario_of(configs[0])
+        # A mistake in the data or the model is found here, before there is a folder to resume.
+        build_model(configs[0], experiment._scenario_of(configs[0]).num_outputs)
         make_folder(folder)
         for run in runs:
             make_folder(run.folder)

@@ -199,3 +199,16 @@ def test_a_mistake_leaves_no_folder_behind(tmp_path, change):
     """Else the corrected command is refused, and `resume` repeats the mistake."""
     assert run_with(tmp_path, change).code in (2, 3)
     assert not (tmp_path / "out").exists()
+
+
+def test_pretrained_weights_that_are_not_there(tmp_path):
+    """A run that asks for pretrained weights never silently starts from scratch."""
+    images = np.zeros((400, 3, 32, 32), np.uint8)
+    np.savez(tmp_path / "images.npz", train_images=images, train_labels=np.arange(400) % 2)
+    answer = run_with(
+        tmp_path,
+        f"data.datasets=[{tmp_path / 'images.npz'}]",
+        "model={name: resnet-18, pretrained: nowhere.pth}",
+    )
+    refused(answer, 3, "There is no weights file", "nowhere.pth", "https://download.pytorch.org")
+    assert not (tmp_path / "out").exists()

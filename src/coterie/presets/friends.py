@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TypeAlias
 
 from coterie.config import LINEAR, DataSettings, ModelSettings, RunConfig
@@ -198,10 +199,12 @@ PRESETS = (
     ),
     Preset(
         "friends-cifar100-pretrained",
-        "the same from ImageNet weights: add --set model.pretrained=FILE",
+        "the same from ImageNet weights, by --set model.pretrained=resnet18-f37072fd.pth",
         _cifar100.model_copy(
             update={
                 "preset": "friends-cifar100-pretrained",
+                # Looked for in the working folder; without it the run is refused, not unpretrained.
+                "model": ModelSettings(name="resnet-18", pretrained=Path("resnet18-f37072fd.pth")),
                 "training": TrainingSettings(learning_rate=7.5e-5, epochs=1),
             }
         ),
