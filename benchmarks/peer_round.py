@@ -4,7 +4,8 @@ usage: python benchmarks/peer_round.py [--data-root DIR] [--rounds N] [--threads
 
 CPU time is that of all processes, per peer and round, without the initial training and without
 tests, from the recorder's own timings; memory is the largest sum of the processes' proportional
-shares (what is shared counts once). Real CIFAR-10 is needed; `--save` keeps the figures.
+shares (what is shared counts once). The small peers are tested on 1,000 images per cluster, the
+others on all 10,000. Real CIFAR-10 is needed; `--save` keeps the figures.
 """
 
 from __future__ import annotations
@@ -31,9 +32,11 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "100 peers, 400/100 images, E=3, m=5": {"peers.count": 100},
     "100 peers, 25/25 images, E=3, m=5": {
         "peers.count": 100, "peers.train_size": 25, "peers.validation_size": 25,
+        "peers.test_size": 1000,
     },
     "1000 peers, 25/25 images, E=3, m=5": {
         "peers.count": 1000, "peers.train_size": 25, "peers.validation_size": 25,
+        "peers.test_size": 1000,
     },
 }  # fmt: skip
 
@@ -70,7 +73,7 @@ def measure(
     changes: dict[str, Any], rounds: int, threads: int, root: str | None
 ) -> dict[str, float]:
     """Run Random for some rounds and return CPU seconds per peer-round and peak memory."""
-    settings = {**changes, "rounds": rounds, "test_every": 10**6, "peers.test_size": 1000}
+    settings = {**changes, "rounds": rounds, "test_every": 10**6}
     if root is not None:
         settings["data.root"] = root
     configs = find_preset("dac-cifar-rotation4").runs(["random"], [0], settings)
