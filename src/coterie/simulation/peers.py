@@ -14,7 +14,7 @@ from coterie.learning.trainer import Matrix, ModelReference, TrainJob
 from coterie.randomness import generator, key_bits
 from coterie.simulation.round import Round
 from coterie.simulation.scoring import Question, measure
-from coterie.simulation.state import State
+from coterie.simulation.state import State, copy_rows
 from coterie.strategies.base import (
     AskScore,
     Fetch,
@@ -270,14 +270,14 @@ class PeerRuntime:
     def _finish(self, now: Round, peers: npt.NDArray[np.int64]) -> None:
         """Validate what came out of the round and publish it."""
         self._state.validate_trained(now, peers)
-        self._state.published[peers] = self._state.current[peers]
+        copy_rows(self._state.published, self._state.current, peers)
         for peer in peers:
             self._messages[peer] = self.strategies[peer].message()
 
     def serve_best(self, peers: npt.NDArray[np.int64]) -> None:
         """From now on these peers, which have stopped, serve their best models."""
-        self._state.current[peers] = self._state.best[peers]
-        self._state.published[peers] = self._state.best[peers]
+        copy_rows(self._state.current, self._state.best, peers)
+        copy_rows(self._state.published, self._state.best, peers)
 
     def save(self) -> dict[str, Any]:
         """Return what must survive between rounds, as plain data."""

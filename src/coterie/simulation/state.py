@@ -153,7 +153,7 @@ class State:
 
     def _remember(self, now: Round, peers: Peers, values: npt.NDArray[np.float64]) -> None:
         improved = self.progress.consider(peers, now.number, values[0], values[1])
-        self.best[improved] = self.current[improved]
+        copy_rows(self.best, self.current, improved)
         self._tested[:, improved] = np.nan
 
     def _note(self, now: Round, when: str, peers: Peers, values: npt.NDArray[np.float64]) -> None:
@@ -192,3 +192,9 @@ class State:
         self._tested[:] = saved["tested"]
         self.progress.restore(saved["progress"])
         self.initial, self.untrained = saved["initial"], saved["untrained"]
+
+
+def copy_rows(target: Matrix, source: Matrix, rows: Peers) -> None:
+    """Copy some models, one by one: picking rows of a matrix would copy them all once more."""
+    for row in rows:
+        target[row] = source[row]
