@@ -16,11 +16,12 @@ from coterie.data.dataset import Dataset
 from coterie.data.datasets import load_dataset
 from coterie.data.drift import Drift, NoDrift
 from coterie.data.scenario import PeerSettings, Scenario
-from coterie.data.shifts import NoShift, Settings, Shift
+from coterie.data.shifts import NoShift, Shift
 from coterie.data.synthetic import linear_regression
 from coterie.errors import ConfigError, StorageError, nearest
 from coterie.models.architectures import architecture, check_fits
 from coterie.models.imagenet import load_imagenet_weights
+from coterie.settings import Settings
 from coterie.simulation.settings import SimulationSettings
 from coterie.storage import explained
 from coterie.strategies import make_strategy

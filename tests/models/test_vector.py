@@ -139,7 +139,7 @@ def test_the_optimiser_does_not_touch_buffers_or_earlier_layers():
     gradients(flat.module)
     optimiser.step()
     changed = (flat.flat != before).numpy()
-    (head,) = flat.trainable_slices(2)
+    (head,) = flat.layout.trainable_slices(2)
     assert head == flat.layout.last_layers(2)[0]
     assert not changed[: head.start].any()
     assert changed[head].mean() > 0.9
@@ -147,7 +147,7 @@ def test_the_optimiser_does_not_touch_buffers_or_earlier_layers():
 
 def test_trainable_slices_are_split_by_buffers():
     flat = FlatModule(network())
-    assert flat.trainable_slices() == [slice(0, 48), slice(56, flat.layout.size)]
+    assert flat.layout.trainable_slices() == (slice(0, 48), slice(56, flat.layout.size))
 
 
 def test_running_statistics_are_part_of_the_vector():

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from coterie.data.shifts import Settings
 from coterie.errors import ConfigError
 from coterie.randomness import generator
+from coterie.settings import Settings
 
 Clusters = npt.NDArray[np.int64]
 Matrix = tuple[tuple[int, ...], ...]

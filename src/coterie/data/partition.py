@@ -11,8 +11,9 @@ import numpy.typing as npt
 from pydantic import Field
 
 from coterie.data.dataset import Dataset
-from coterie.data.shifts import Concept, Settings
+from coterie.data.shifts import Concept
 from coterie.errors import ConfigError, DataError
+from coterie.settings import Settings
 
 Rows = npt.NDArray[np.int64]
 

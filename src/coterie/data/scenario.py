@@ -25,11 +25,12 @@ from coterie.data.partition import (
     split,
 )
 from coterie.data.pools import PeerSamples, Pool, Samples
-from coterie.data.shifts import Concept, Settings, check_labels
+from coterie.data.shifts import Concept, check_labels
 from coterie.data.world import World
 from coterie.errors import ConfigError
 from coterie.memory import shared_array
 from coterie.randomness import generator
+from coterie.settings import Settings
 
 CHUNK = 2048
 """How many images are normalised and rotated at once; bounds the memory this takes."""

@@ -8,12 +8,13 @@ from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from coterie.data.cifar100_names import CIFAR100_SUPERCLASSES
 from coterie.data.dataset import Dataset
 from coterie.errors import ConfigError, DataError, nearest
 from coterie.randomness import generator
+from coterie.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -40,14 +41,6 @@ class Concept:
             meaning[targets == first] = second
             meaning[targets == second] = first
         return meaning + self.label_offset
-
-
-class Settings(BaseModel):
-    """The base of every group of settings: a typo is an error."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
-    )
 
 
 class NoShift(Settings):

@@ -74,8 +74,7 @@ class TorchTrainer(Trainer):
         finally:
             torch.set_rng_state(state)
         # Layers that are not trained keep their running statistics as well.
-        for part in self.layout.last_layers(job.last_layers):
-            row[part] = self._flat.flat[part].numpy()
+        self._flat.store(row, job.last_layers)
         return loss if bool(torch.isfinite(self._flat.flat).all()) else float("nan")
 
     def _run_epochs(

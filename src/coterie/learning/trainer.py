@@ -16,8 +16,8 @@ import numpy.typing as npt
 from pydantic import Field
 
 from coterie.data.pools import Pool, Samples
-from coterie.data.shifts import Settings
 from coterie.models.layout import Layout
+from coterie.settings import Settings
 
 Matrix = npt.NDArray[np.float32]
 

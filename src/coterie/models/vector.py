@@ -51,20 +51,17 @@ class FlatModule:
         for owner, key, initial in self._counters:
             owner.get_buffer(key).copy_(initial)
 
-    def store(self, vector: Vector) -> None:
-        """Copy the module's weights and float buffers into `vector` (P,)."""
+    def store(self, vector: Vector, depth: int | None = None) -> None:
+        """Copy the last `depth` layers (None: all), buffers included, into `vector` (P,)."""
         self._require_shape(vector)
         self._keep_buffers()
-        vector[...] = self._values
-
-    def trainable_slices(self, depth: int | None = None) -> list[slice]:
-        """Return the contiguous trainable runs in the last `depth` layers (None: all)."""
-        return list(self.layout.trainable_slices(depth))
+        for part in self.layout.last_layers(depth):
+            vector[part] = self._values[part]
 
     def trainable_views(self, depth: int | None = None) -> list[torch.Tensor]:
         """Return one 1-D view of `flat` per trainable run, its `.grad` a view of `flat_grad`."""
         views = []
-        for run in self.trainable_slices(depth):
+        for run in self.layout.trainable_slices(depth):
             view = self.flat[run]
             view.grad = self.flat_grad[run]
             views.append(view)

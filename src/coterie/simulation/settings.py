@@ -6,8 +6,8 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from coterie.data.shifts import Settings
 from coterie.learning.trainer import TrainingSettings
+from coterie.settings import Settings
 
 
 class Absence(Settings):
