@@ -1,4 +1,4 @@
-"""The command line: coterie run, resume, list, data.
+"""The command line: coterie run, sweep, resume, analyse, list, data.
 
 Exit codes: 0 done · 2 a setting cannot work · 3 data missing or damaged · 4 a file cannot be
 written or read · 5 training diverged · 6 a strategy broke the rules · 130 stopped by Ctrl-C.
@@ -18,10 +18,25 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from coterie.errors import ConfigError, CoterieError, Interrupted
+from coterie.options import (
+    Changes,
+    DataRoot,
+    FirstSeed,
+    Out,
+    Peers,
+    Rounds,
+    Scale,
+    Seeds,
+    SideBySide,
+    Strategies,
+    Threads,
+)
 
 if TYPE_CHECKING:
+    from coterie.analyses.recorded import Recorded
     from coterie.config import RunConfig
     from coterie.experiment import Experiment
 
@@ -35,14 +50,6 @@ app = typer.Typer(
 # Where there is no terminal, such as in a file, lines may be as long as tables need.
 out = Console(width=None if sys.stdout.isatty() else 160)
 errors = Console(stderr=True)
-
-DataRoot = Annotated[
-    Path | None, typer.Option(help="Folder with local copies of datasets.", show_default=False)
-]
-Threads = Annotated[
-    int | None,
-    typer.Option(min=1, help="Peers trained at the same time; all cores when not given."),
-]
 
 
 def main() -> None:
@@ -67,65 +74,122 @@ def _stop(number: int, frame: FrameType | None) -> None:
 @app.command()
 def run(
     preset: Annotated[str, typer.Argument(help="What to run; see `coterie list`.")] = "digits",
-    strategy: Annotated[
-        str | None,
-        typer.Option(help="Strategies to compare, separated by commas.", show_default=False),
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds, one run each.")] = 1,
-    rounds: Annotated[
-        int | None, typer.Option(min=0, help="Rounds after the initial training.")
-    ] = None,
-    peers: Annotated[int | None, typer.Option(help="How many peers.")] = None,
-    change: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, by its dotted key."),
-    ] = None,
+    strategy: Strategies = None,
+    seed: FirstSeed = 0,
+    seeds: Seeds = 1,
+    rounds: Rounds = None,
+    peers: Peers = None,
+    scale: Scale = 1.0,
+    change: Changes = None,
     data_root: DataRoot = None,
-    folder: Annotated[
-        Path | None,
-        typer.Option("--out", help="Output folder; a new one in runs/ when not given."),
-    ] = None,
+    folder: Out = None,
     threads: Threads = None,
+    side_by_side: SideBySide = None,
 ) -> None:
     """Run an experiment: several strategies on the same data, from the same start."""
-    from coterie.config import parse_change
     from coterie.experiment import Experiment
     from coterie.presets import find_preset
 
     chosen = find_preset(preset)
-    changes: dict[str, Any] = {}
-    if rounds is not None:
-        changes["rounds"] = rounds
-    if peers is not None:
-        changes["peers.count"] = peers
-    if data_root is not None:
-        changes["data.root"] = str(data_root)
-    changes.update(parse_change(text) for text in change or [])
-    if "seed" in changes:
-        raise ConfigError("--set seed: choose seeds with --seed and --seeds instead.")
-    for key in changes.keys() & {"strategy", "strategy.name"}:
-        raise ConfigError(
-            f"--set {key}: choose strategies with --strategy instead; --set strategy.OPTION=VALUE "
-            "changes one option."
-        )
-    labels = [label.strip() for label in strategy.split(",")] if strategy else None
-    configs = chosen.runs(labels, range(seed, seed + seeds), changes)
+    changes = _changes(rounds, peers, data_root, change)
+    labels = _labels(strategy)
+    configs = chosen.runs(labels, range(seed, seed + seeds), changes, scale=scale)
     _check_strategies(configs)
     experiment = Experiment.create(folder or _new_folder(preset), configs)
-    _run_experiment(experiment, preset, threads)
+    _run_experiment(experiment, preset, threads, side_by_side)
+
+
+@app.command()
+def sweep(
+    preset: Annotated[str, typer.Argument(help="What to run; see `coterie list`.")],
+    vary: Annotated[
+        list[str],
+        typer.Option(
+            metavar="KEY=VALUE,…",
+            help="A setting and its values; several make all combinations.",
+            show_default=False,
+        ),
+    ],
+    strategy: Strategies = None,
+    seed: FirstSeed = 0,
+    seeds: Seeds = 1,
+    rounds: Rounds = None,
+    peers: Peers = None,
+    change: Changes = None,
+    scale: Scale = 1.0,
+    select: Annotated[
+        bool, typer.Option("--select", help="Name each strategy's best setting, by validation.")
+    ] = False,
+    data_root: DataRoot = None,
+    folder: Out = None,
+    threads: Threads = None,
+    side_by_side: SideBySide = None,
+) -> None:
+    """Vary settings: run every combination of values, and compare them."""
+    from coterie import sweep as sweeps
+    from coterie.experiment import Experiment, Grid
+    from coterie.presets import find_preset
+
+    chosen = find_preset(preset)
+    changes = _changes(rounds, peers, data_root, change)
+    varied = sweeps.parse_vary(vary, changes)
+    numbers = range(seed, seed + seeds)
+    configs, names = sweeps.grid(chosen, _labels(strategy), numbers, changes, varied, scale)
+    _check_strategies(configs)
+    grid = Grid(varied=tuple(varied), changes=changes, scale=scale, select=select)
+    experiment = Experiment.create(folder or _new_folder(preset), configs, names, grid)
+    _run_experiment(experiment, preset, threads, side_by_side)
 
 
 @app.command()
 def resume(
     folder: Annotated[Path, typer.Argument(help="The output folder of `coterie run`.")],
     threads: Threads = None,
+    side_by_side: SideBySide = None,
 ) -> None:
     """Continue an experiment that was interrupted; the results are as if it never was."""
     from coterie.experiment import Experiment
 
     experiment = Experiment.open(folder)
-    _run_experiment(experiment, experiment.runs[0].config.preset, threads)
+    _run_experiment(experiment, experiment.runs[0].config.preset, threads, side_by_side)
+
+
+@app.command()
+def analyse(
+    folder: Annotated[Path, typer.Argument(help="The output folder of `coterie run`, or one run.")],
+    only: Annotated[
+        str | None,
+        typer.Option(help="Some analyses, separated by commas; see docs/analyses.md."),
+    ] = None,
+    window: Annotated[int, typer.Option(min=1, help="Rounds that means are taken over.")] = 10,
+    target: Annotated[
+        Path | None,
+        typer.Option("--out", help="Where tables go; FOLDER/analyses when not given."),
+    ] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Write CSV instead of Parquet.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the summaries as JSON instead of tables.")
+    ] = False,
+) -> None:
+    """Say who found whom, what merging did and how fast shifts were overcome."""
+    from coterie.analyses import study
+    from coterie.experiment import Experiment
+
+    analyses = study.choose(only)
+    results, missing = study.study(_recorded(Experiment.open(folder)), analyses, window)
+    if only and missing:
+        reasons = [f"{analysis.name}: {analysis.missing}" for analysis in missing]
+        raise ConfigError(f"Cannot analyse {folder}.\n" + "\n".join(reasons))
+    target = target or folder / "analyses"
+    study.save(results, target, as_csv=as_csv)
+    if as_json:
+        typer.echo(study.as_json(results))
+        return
+    for result in results:
+        out.print(study.console_table(result))
+    for analysis in missing:
+        out.print(f"{analysis.name}: {analysis.missing}", style="dim", highlight=False)
+    out.print(f"All rounds are in {target}", soft_wrap=True, highlight=False, markup=False)
 
 
 @app.command(name="list")
@@ -176,32 +240,101 @@ def data(data_root: DataRoot = None) -> None:
     out.print(table)
 
 
-def _run_experiment(experiment: Experiment, preset: str, threads: int | None) -> None:
-    from coterie.experiment import resume_command
+def _run_experiment(
+    experiment: Experiment, preset: str, threads: int | None, side_by_side: int | None
+) -> None:
+    from coterie.failures import how_to_continue
 
     try:
         from coterie.progress import Display
-        from coterie.reports.tables import final_table
 
+        threads = threads or os.cpu_count() or 1
         with Display(experiment, errors) as display:
-            outcomes = experiment.run(
-                threads=threads or os.cpu_count() or 1, on_round=display.show, tell=display.tell
+            experiment.run(
+                threads=threads,
+                side_by_side=side_by_side or experiment.best_side_by_side(threads),
+                on_round=display.show,
+                on_end=display.end,
+                tell=display.tell,
             )
     except Interrupted as error:
-        error.add_note(f"Continue with: {resume_command(experiment.folder)}")
+        error.add_note(how_to_continue(experiment.folder))
         raise
-    out.print(final_table(escape(preset), outcomes))
+    except CoterieError:
+        if experiment.outcomes:
+            _show_results(experiment, preset)
+        raise
+    _show_results(experiment, preset)
+
+
+def _show_results(experiment: Experiment, preset: str) -> None:
+    """Show what the finished runs reached."""
+    from coterie.presets.comparing import comparison
+    from coterie.reports.tables import final_table
+    from coterie.sweep import report
+
+    if experiment.grid is None:
+        published = comparison([run.config for run in experiment.runs if run.outcome])
+        out.print(final_table(escape(preset), experiment.outcomes, published))
+    else:
+        for part in report(experiment, preset):
+            out.print(part, soft_wrap=isinstance(part, Text), highlight=False)
     where = f"Everything is in {experiment.folder}"
     out.print(where, soft_wrap=True, highlight=False, markup=False)
 
 
+def _recorded(experiment: Experiment) -> list[Recorded]:
+    """Return the tables of every run; in a sweep, what varies is part of the strategy's name."""
+    from coterie.analyses.recorded import Recorded
+    from coterie.sweep import value_of
+
+    keys = experiment.grid.varied if experiment.grid else ()
+    recorded = []
+    for run in experiment.runs:
+        config = run.config
+        values = {key: value_of(config, key) for key in keys}
+        varied = [f"{key}={value}" for key, value in values.items() if value is not None]
+        label = " ".join([config.label, *varied])
+        recorded.append(Recorded(label, config.seed, run.folder, config.peers.count))
+    return recorded
+
+
+def _changes(
+    rounds: int | None, peers: int | None, data_root: Path | None, change: list[str] | None
+) -> dict[str, Any]:
+    """Return the changed settings by their dotted keys."""
+    from coterie.config import parse_change
+
+    changes: dict[str, Any] = {}
+    if rounds is not None:
+        changes["rounds"] = rounds
+    if peers is not None:
+        changes["peers.count"] = peers
+    if data_root is not None:
+        changes["data.root"] = str(data_root)
+    changes.update(parse_change(text) for text in change or [])
+    if "seed" in changes:
+        raise ConfigError("--set seed: choose seeds with --seed and --seeds instead.")
+    for key in changes.keys() & {"strategy", "strategy.name"}:
+        raise ConfigError(
+            f"--set {key}: choose strategies with --strategy instead; --set strategy.OPTION=VALUE "
+            "changes one option."
+        )
+    return changes
+
+
+def _labels(strategy: str | None) -> list[str] | None:
+    return [label.strip() for label in strategy.split(",")] if strategy else None
+
+
 def _check_strategies(configs: list[RunConfig]) -> None:
-    """Find out before anything is written that a strategy cannot work in this network."""
+    """Find out before anything is written what cannot work in a network of this size."""
     from coterie.strategies import make_strategy
 
     for config in configs:
         strategy = make_strategy(config.strategy["name"], config.strategy_options())
         strategy.check(config.peers.count)
+        config.watch.check(config.peers.count)
 
 
 def _new_folder(preset: str) -> Path:

@@ -5,6 +5,7 @@ CoterieError                 exit code
 ├── DataError                3   data that is missing, damaged or does not fit
 ├── StorageError             4   a file or folder that cannot be read or written
 ├── TrainingError            5   training that produced something unusable
+│   └── WorkerDied           5   a process that was killed, most likely for want of memory
 ├── StrategyError            6   a strategy that broke the rules of the requests
 └── Interrupted              130 the user pressed Ctrl-C
 """
@@ -44,6 +45,10 @@ class TrainingError(CoterieError):
     """Training that produced something unusable, such as NaN weights."""
 
     exit_code = 5
+
+
+class WorkerDied(TrainingError):  # noqa: N818 — what happened says more than -Error
+    """A worker process that was killed, most likely because memory ran out."""
 
 
 class StrategyError(CoterieError):

@@ -1,111 +1,109 @@
 """An experiment: several runs in one folder, each resumable on its own.
 
-FOLDER/experiment.yaml         the names of the runs, in order
-FOLDER/RUN/config.yaml         the full resolved configuration
-FOLDER/RUN/software.json       the versions the results were made with
-FOLDER/RUN/*.parquet           the tables (parts in folders of the same names meanwhile)
-FOLDER/RUN/checkpoints/        the newest two checkpoints; deleted when the run has finished
-FOLDER/RUN/models.safetensors  every peer's best model, when the run has finished
-FOLDER/RUN/summary.json        what the run reached; its presence means the run has finished
+FOLDER/experiment.yaml  the names of the runs, in order; and in a sweep what varies
+FOLDER/RUN/             one run, see `execution`
+
+One run that fails does not cost the others their work. What is wrong with the run itself, such as
+training that diverged, leaves the others alone; after what is wrong with the machine, a full disk
+or too little memory, the runs that have begun are finished but no other is started.
 """
 
 from __future__ import annotations
 
-import json
-import platform
-import shlex
-import shutil
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from importlib import metadata
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any
 
+import psutil
 import yaml
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, ValidationError
 
-from coterie.config import (
-    RunConfig,
-    build_model,
-    make_scenario,
-    read_yaml,
-    scenario_key,
-    to_yaml,
-)
+from coterie.config import RunConfig, build_model, make_scenario, read_yaml, scenario_key
 from coterie.data.scenario import Scenario
-from coterie.errors import ConfigError, StorageError
-from coterie.reports.tables import Outcome, outcome
-from coterie.simulation.checkpoint import Checkpoints
-from coterie.simulation.recorder import Recorder
-from coterie.simulation.round import Round
-from coterie.simulation.run import Tell, run_to_end
-from coterie.simulation.simulator import Simulation
-from coterie.storage import explained, locked, make_folder, write_atomically, write_text
-from coterie.strategies import make_strategy
-from coterie.tensors import write_tensors
+from coterie.errors import ConfigError, CoterieError, Interrupted, StorageError
+from coterie.execution import CONFIG, Glimpse, Run, execute
+from coterie.failures import Failures, how_to_continue, resume_command
+from coterie.learning.choice import Tell, load_before_fork
+from coterie.learning.parallel import can_fork
+from coterie.models.architectures import architecture
+from coterie.reports.tables import Outcome
+from coterie.settings import Settings
+from coterie.side_by_side import Line, SideBySide
+from coterie.simulation.run import stop_by_signal
+from coterie.storage import explained, make_folder, write_text
 
-EXPERIMENT, CONFIG, SUMMARY = "experiment.yaml", "config.yaml", "summary.json"
-PACKAGES = (
-    "coterie",
-    "torch",
-    "numpy",
-    "scipy",
-    "scikit-learn",
-    "pyarrow",
-    "safetensors",
-    "pillow",
-)
-OnRound = Callable[["Run", Round], None]
+EXPERIMENT = "experiment.yaml"
+MEMORY_SHARE = 0.5
+"""How much of the free memory the models of runs side by side may take."""
+OnRound = Callable[[Run, Glimpse], None]
+OnEnd = Callable[[Run], None]
 
 
 @dataclass(frozen=True)
-class Run:
-    """One strategy with one seed."""
+class Audience:
+    """Who is told how an experiment gets on."""
 
-    folder: Path
-    config: RunConfig
+    on_round: OnRound
+    on_end: OnEnd
+    tell: Tell
 
-    @property
-    def outcome(self) -> Outcome | None:
-        """What the run reached, or None if it has not finished."""
-        path = self.folder / SUMMARY
-        if not path.exists():
-            return None
-        try:
-            return TypeAdapter(Outcome).validate_json(path.read_bytes())
-        except (OSError, ValidationError):
-            raise StorageError(
-                f"{path} is damaged. Delete it and resume the run to write it again."
-            ) from None
+
+class Grid(Settings):
+    """What a sweep varies, and what it was asked for besides."""
+
+    varied: tuple[str, ...]
+    """The dotted keys of the settings that vary."""
+    changes: dict[str, Any] = Field(default_factory=dict)
+    """The settings changed in all runs, by their dotted keys."""
+    scale: float = 1.0
+    select: bool = False
+    """Whether the best setting of each strategy is to be named."""
+
+
+class Contents(Settings):
+    """What experiment.yaml holds."""
+
+    runs: tuple[str, ...]
+    sweep: Grid | None = None
 
 
 class Experiment:
     """The runs of one folder."""
 
-    def __init__(self, folder: Path, runs: Sequence[Run]) -> None:
+    def __init__(self, folder: Path, runs: Sequence[Run], grid: Grid | None = None) -> None:
         self.folder = folder
         self.runs = list(runs)
+        self.grid = grid
         self._scenario: tuple[str, Scenario] | None = None
 
     @classmethod
-    def create(cls, folder: Path, configs: Sequence[RunConfig]) -> Experiment:
+    def create(
+        cls,
+        folder: Path,
+        configs: Sequence[RunConfig],
+        names: Sequence[str] | None = None,
+        grid: Grid | None = None,
+    ) -> Experiment:
         """Lay out a new experiment; a folder that holds anything already is refused."""
         _check_unused(folder)
-        runs = [Run(folder / f"{c.label}-seed{c.seed}", c) for c in configs]
-        for name, count in Counter(run.folder.name for run in runs).items():
+        names = names or [f"{config.label}-seed{config.seed}" for config in configs]
+        for name, count in Counter(names).items():
             if count > 1:
                 raise ConfigError(f"The run {name} is asked for {count} times; name it once.")
-        experiment = cls(folder, runs)
-        # A mistake in the data or the model is found here, before there is a folder to resume.
-        build_model(configs[0], experiment._scenario_of(configs[0]).num_outputs)
+        runs = [Run(folder / name, config) for name, config in zip(names, configs, strict=True)]
+        experiment = cls(folder, runs, grid)
+        experiment._check_data()
         make_folder(folder)
         for run in runs:
-            make_folder(run.folder)
-            write_text(run.folder / CONFIG, to_yaml(run.config))
-            write_text(run.folder / "software.json", json.dumps(software_versions(), indent=2))
-        names = [run.folder.name for run in runs]
-        write_text(folder / EXPERIMENT, yaml.safe_dump({"runs": names}))
+            run.lay_out()
+        contents = Contents(runs=tuple(names), sweep=grid)
+        text = yaml.safe_dump(
+            contents.model_dump(mode="json", exclude_none=True), sort_keys=False, allow_unicode=True
+        )
+        write_text(folder / EXPERIMENT, text)
         return experiment
 
     @classmethod
@@ -122,59 +120,142 @@ class Experiment:
                     f"{folder} is not the folder of a run: it has neither {EXPERIMENT} nor "
                     f"{CONFIG}."
                 )
-        names = _read_names(path)
-        return cls(folder, [Run(folder / n, read_yaml(folder / n / CONFIG)) for n in names])
+        contents = _read(path)
+        runs = [Run(folder / n, read_yaml(folder / n / CONFIG)) for n in contents.runs]
+        return cls(folder, runs, contents.sweep)
 
-    def run(
-        self, *, threads: int, on_round: OnRound | None = None, tell: Tell = print
-    ) -> list[Outcome]:
-        """Run, or resume, everything that has not finished; return what every run reached."""
-        for run in self.runs:
-            with locked(run.folder):
-                if run.outcome is None:
-                    self._run_one(run, threads, on_round, tell)
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """What the finished runs reached, in order."""
         return [reached for run in self.runs if (reached := run.outcome) is not None]
 
-    def _run_one(self, run: Run, threads: int, on_round: OnRound | None, tell: Tell) -> None:
-        config = run.config
-        scenario = self._scenario_of(config)
-        recorder = Recorder(run.folder)
-        with Simulation(
-            scenario,
-            lambda: build_model(config, scenario.num_outputs),
-            lambda: make_strategy(config.strategy["name"], config.strategy_options()),
-            config,
-            threads=threads,
-        ) as simulation:
-            try:
-                run_to_end(
-                    simulation,
-                    recorder,
-                    Checkpoints(run.folder / "checkpoints"),
-                    checkpoint_every=config.checkpoint_every,
-                    on_round=(lambda now: on_round(run, now)) if on_round else None,
-                    tell=tell,
-                )
-                self._finish(run, recorder, simulation)
-            except StorageError as error:
-                # What was wrong before the first round would be wrong again.
-                if simulation.next_round > 0:
-                    error.add_note(f"Continue with: {resume_command(self.folder)}")
-                raise
+    def run(
+        self,
+        *,
+        threads: int,
+        side_by_side: int = 1,
+        on_round: OnRound | None = None,
+        on_end: OnEnd | None = None,
+        tell: Tell = print,
+    ) -> list[Outcome]:
+        """Run, or resume, everything that has not finished; return what every run reached.
 
-    def _finish(self, run: Run, recorder: Recorder, simulation: Simulation) -> None:
-        """Keep the best models, sum up, and drop the checkpoints, in this order."""
-        write_atomically(run.folder, lambda file: _write_models(file, simulation))
-        reached = outcome(
-            recorder.table("metrics"),
-            run.config.label,
-            run.config.seed,
-            simulation.world.cluster_names,
-            is_accuracy=simulation.world.is_classification,
+        `side_by_side` runs at a time share the threads; the results are the same bits.
+        """
+        waiting = [run for run in self.runs if run.outcome is None]
+        failures = Failures(self.folder, len(self.runs), len(waiting))
+        audience = Audience(
+            on_round or (lambda run, glimpse: None), on_end or (lambda run: None), tell
         )
-        write_text(run.folder / SUMMARY, json.dumps(asdict(reached), indent=2))
-        with explained(f"remove the checkpoints of {run.folder}"):
-            shutil.rmtree(run.folder / "checkpoints")
+        try:
+            if side_by_side == 1:
+                self._one_after_another(waiting, failures, threads, audience)
+            else:
+                self._side_by_side(waiting, failures, threads, side_by_side, audience)
+        except Interrupted as error:
+            failures.explain(error)
+            raise
+        failures.raise_any()
+        return self.outcomes
+
+    def best_side_by_side(self, threads: int) -> int:
+        """Return how many runs to run at a time: as many as threads, if runs and memory suffice.
+
+        Runs side by side never wait for each other, peers of one run do in every round; but each
+        run has its own models.
+        """
+        waiting = [run for run in self.runs if run.outcome is None]
+        if len(waiting) < threads or threads == 1:
+            return 1
+        needed = threads * max(_model_bytes(run.config) for run in waiting)
+        return threads if needed < MEMORY_SHARE * psutil.virtual_memory().available else 1
+
+    def _one_after_another(
+        self,
+        waiting: Sequence[Run],
+        failures: Failures,
+        threads: int,
+        audience: Audience,
+    ) -> None:
+        for run in waiting:
+            if failures.concern_all:
+                break
+            failures.num_started += 1
+            try:
+                execute(
+                    run,
+                    partial(self._scenario_of, run.config),
+                    threads=threads,
+                    on_round=partial(audience.on_round, run),
+                    tell=audience.tell,
+                    how_to_continue=how_to_continue(self.folder),
+                )
+            except Interrupted:
+                raise
+            except CoterieError as error:
+                failures.add(run.folder.name, error)
+            audience.on_end(run)
+
+    def _side_by_side(
+        self,
+        waiting: Sequence[Run],
+        failures: Failures,
+        threads: int,
+        count: int,
+        audience: Audience,
+    ) -> None:
+        by_name = {run.folder.name: run for run in waiting}
+        stopped: list[str] = []
+
+        told: set[str] = set()
+
+        def listen(name: str, message: Glimpse | str) -> None:
+            if isinstance(message, Glimpse):
+                audience.on_round(by_name[name], message)
+            elif message not in told:  # what many runs have to say is said by the first
+                told.add(message)
+                audience.tell(f"{name}: {message}")
+
+        def end(name: str, error: Exception | None) -> None:
+            if isinstance(error, Interrupted):
+                stopped.append(name)
+            elif error is not None:
+                failures.add(name, error)
+            audience.on_end(by_name[name])
+
+        share = max(1, threads // count)
+
+        def work() -> Iterator[tuple[str, Callable[[Line], None]]]:
+            for run in waiting:
+                if failures.concern_all:
+                    return
+                failures.num_started += 1
+                try:
+                    world = self._prepare_to_fork(run.config) if can_fork() else None
+                except CoterieError as error:
+                    failures.add(run.folder.name, error)
+                    continue
+                yield run.folder.name, partial(_execute_beside, run, world, share, self.folder)
+
+        with stop_by_signal(audience.tell) as asked_to_stop:
+            pool = SideBySide(count, on_message=listen, on_end=end)
+            pool.run(work(), asked_to_stop)
+            if stopped or (asked_to_stop() and failures.num_not_started):
+                raise Interrupted("Stopped by Ctrl-C; all runs are saved.")
+
+    def _prepare_to_fork(self, config: RunConfig) -> Scenario:
+        """Make in this process what the processes of several runs can then share."""
+        world = self._scenario_of(config)
+        module = build_model(config, world.num_outputs)
+        load_before_fork(module, config.training, world.input_shape)
+        return world
+
+    def _check_data(self) -> None:
+        """Find a mistake in the data or a model before there is a folder to resume."""
+        different = {_data_and_model(run.config): run.config for run in reversed(self.runs)}
+        # The first one comes last: its scenario is kept, and needed first.
+        for config in different.values():
+            build_model(config, self._scenario_of(config).num_outputs)
 
     def _scenario_of(self, config: RunConfig) -> Scenario:
         """Return the data of a run; the same as the last run's are not made anew."""
@@ -185,9 +266,31 @@ class Experiment:
         return self._scenario[1]
 
 
-def resume_command(folder: Path) -> str:
-    """Return what to type to continue an experiment."""
-    return shlex.join(["coterie", "resume", str(folder)])
+def _execute_beside(
+    run: Run, world: Scenario | None, threads: int, folder: Path, line: Line
+) -> None:
+    """Execute a run in a process of its own; a world is one shared with other processes."""
+    if world is not None:
+        world.detach()
+    execute(
+        run,
+        lambda: make_scenario(run.config) if world is None else world,
+        threads=threads,
+        on_round=line.say,
+        tell=line.say,
+        asked_to_stop=line.asked_to_stop,
+        how_to_continue=how_to_continue(folder),
+    )
+
+
+def _model_bytes(config: RunConfig) -> int:
+    """Return about how much memory the models of a run take: five matrices K×P of float32."""
+    return 5 * 4 * config.peers.count * architecture(config.model.name).num_parameters
+
+
+def _data_and_model(config: RunConfig) -> str:
+    """Return a text that is equal for runs whose data and model are equal but for the seed."""
+    return scenario_key(config.model_copy(update={"seed": 0})) + config.model.model_dump_json()
 
 
 def _check_unused(folder: Path) -> None:
@@ -209,29 +312,18 @@ def _check_unused(folder: Path) -> None:
     raise StorageError(message)
 
 
-def _read_names(path: Path) -> list[str]:
-    """Return the names of the runs an experiment lists."""
+def _read(path: Path) -> Contents:
+    """Return what an experiment lists."""
     try:
         with explained(f"read {path}"):
-            names = yaml.safe_load(path.read_text())["runs"]
-        if not (isinstance(names, list) and names and all(isinstance(n, str) for n in names)):
+            contents = Contents.model_validate(yaml.safe_load(path.read_text()))
+        if not contents.runs:
             raise ValueError
-    except (ValueError, KeyError, TypeError, yaml.YAMLError):
+    except (ValueError, ValidationError, yaml.YAMLError):
         raise StorageError(
             f"{path} is damaged: expected 'runs:' and the names of the run folders. The runs "
             "themselves can still be resumed one by one, by their folders."
         ) from None
-    if any(name in ("", "..") or Path(name).name != name for name in names):
+    if any(name in ("", "..") or Path(name).name != name for name in contents.runs):
         raise StorageError(f"{path} names a run outside its folder.")
-    return names
-
-
-def software_versions() -> dict[str, str]:
-    """Return the versions of everything that can change results."""
-    versions = {package: metadata.version(package) for package in PACKAGES}
-    return {"python": platform.python_version(), "platform": platform.platform(), **versions}
-
-
-def _write_models(file: BinaryIO, simulation: Simulation) -> str:
-    write_tensors(file, {"best": simulation.state.best}, {})
-    return "models.safetensors"
+    return contents

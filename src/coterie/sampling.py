@@ -11,6 +11,8 @@ import numpy.typing as npt
 Unseen: TypeAlias = Literal["zero", "epsilon"]
 EPSILON = 1e-6
 """What every peer's probability is raised by when the unseen are left out of the softmax."""
+LARGEST = 1e300
+"""Where τ·s ends: a neighbour may claim any similarity, and infinities cannot be compared."""
 
 
 def uniform(
@@ -57,9 +59,11 @@ def softmax_chances(
     unknown = np.isnan(similarities)
     if len(peers) == 0 or unknown.all():
         return Chances(peers, np.full(len(peers), -np.log(max(len(peers), 1))))
+    with np.errstate(over="ignore"):
+        scaled = np.clip(tau * np.where(unknown, 0.0, similarities), -LARGEST, LARGEST)
     if unseen == "zero":
-        return Chances(peers, _log_softmax(tau * np.where(unknown, 0.0, similarities)))
-    known = _log_softmax(np.where(unknown, -np.inf, tau * similarities))
+        return Chances(peers, _log_softmax(scaled))
+    known = _log_softmax(np.where(unknown, -np.inf, scaled))
     raised = np.exp(known) + EPSILON
     return Chances(peers, np.log(raised / raised.sum()))
 

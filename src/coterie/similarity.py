@@ -6,6 +6,7 @@ more similar. A cosine can be negative: that is a value, not "unknown".
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Iterable
 from typing import Any, Literal, TypeAlias
 
@@ -19,6 +20,8 @@ Measuring: TypeAlias = Generator[Request, Any, Scores]
 
 SMALLEST = 1e-12
 """Losses and distances below this count as this, so that nothing is divided by zero."""
+ON_DATA: tuple[Similarity, ...] = ("inverse-loss", "accuracy")
+"""The similarities that depend on whose data they are measured."""
 
 
 def measurements(similarity: Similarity, alpha: float) -> frozenset[Metric]:
@@ -52,16 +55,19 @@ def measure(offers: Iterable[Offer], similarity: Similarity, alpha: float = 1.0)
     if alpha < 1:
         parts.append((1 - alpha, (yield Score(fetched, "cosine-total-update"))))
     known = set.intersection(*(set(scores) for _, scores in parts))
-    return {peer: sum(share * scores[peer] for share, scores in parts) for peer in sorted(known)}
+    cosines = {peer: sum(share * scores[peer] for share, scores in parts) for peer in sorted(known)}
+    return _similarities(similarity, cosines)
 
 
 def ask(peers: tuple[int, ...], similarity: Similarity) -> Measuring:
-    """Let peers measure my model on *their* data."""
-    metric: Metric = "accuracy" if similarity == "accuracy" else "loss"
+    """Let peers measure my model on *their* data; for the similarities `ON_DATA` only."""
+    (metric,) = measurements(similarity, alpha=1.0)
     return _similarities(similarity, (yield AskScore(peers, metric)))
 
 
 def _similarities(similarity: Similarity, measured: Scores) -> Scores:
+    """Turn measurements into similarities; what is no number then is not known."""
+    values = measured
     if similarity in ("inverse-loss", "inverse-distance"):
-        return {peer: 1.0 / max(value, SMALLEST) for peer, value in measured.items()}
-    return dict(measured)
+        values = {peer: 1.0 / max(value, SMALLEST) for peer, value in measured.items()}
+    return {peer: value for peer, value in values.items() if math.isfinite(value)}

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from coterie.strategies.base import Message, Offer
+from coterie.strategies.base import Me, Message, Offer
 
 Values: TypeAlias = npt.NDArray[np.float64]
 Hops: TypeAlias = Literal["two", "any"]
@@ -31,19 +31,19 @@ class SimilarityTable:
             self._measured[peer] = score
             self._estimated[peer] = np.nan
 
-    def heard(self, me: int, offers: Iterable[Offer], scores: Mapping[int, float]) -> None:
+    def heard(self, me: Me, offers: Iterable[Offer], scores: Mapping[int, float]) -> None:
         """Two-hop estimates: ŝ_i(j) = s_{k*}(j), k* the most similar fetched peer that knows j.
 
         The paper prints argmin, which is a slip: its own example takes the most similar.
         """
-        tables = [offer for offer in offers if offer.peer in scores and "peers" in offer.message]
+        self._make_room(me.known)
+        told = [offer for offer in offers if offer.peer in scores]
         # The most similar comes last, so that its word stands.
-        for offer in sorted(tables, key=lambda offer: scores[offer.peer]):
-            peers = offer.message["peers"]
-            self._make_room(peers)
-            self._estimated[peers] = offer.message["similarities"]
-        self._make_room([me])
-        self._estimated[me] = np.nan
+        for offer in sorted(told, key=lambda offer: scores[offer.peer]):
+            peers, similarities = _entries(offer.message)
+            # Whoever tells me about strangers, or about myself, tells me nothing.
+            use = np.isin(peers, me.others) & np.isfinite(similarities)
+            self._estimated[peers[use]] = similarities[use]
         self._estimated[~np.isnan(self._measured)] = np.nan
 
     def similarities(self, peers: npt.NDArray[np.int64]) -> Values:
@@ -79,3 +79,18 @@ class SimilarityTable:
             unknown = np.full(missing, np.nan)
             self._measured = np.concatenate([self._measured, unknown])
             self._estimated = np.concatenate([self._estimated, unknown])
+
+
+def _entries(message: Message) -> tuple[npt.NDArray[np.int64], Values]:
+    """Return whom a message tells about and what; nothing if it is not a table at all."""
+    peers, similarities = message.get("peers"), message.get("similarities")
+    if (
+        peers is None
+        or similarities is None
+        or peers.ndim != 1
+        or peers.shape != similarities.shape
+        or peers.dtype.kind != "i"
+        or similarities.dtype.kind != "f"
+    ):
+        return np.zeros(0, np.int64), np.zeros(0)
+    return peers, similarities

@@ -22,11 +22,11 @@ PUBLISHED = {
     "friends-mnist-fashion": (100, None, 400, 100, 1e-3, 1, 300, 5, "common"),
     "friends-fashion-rotation": (100, (70, 20, 5, 5), 500, 100, 3e-4, 1, 300, 4, "common"),
     "friends-cifar100-scratch": (52, (26, 13, 13), 400, 100, 1e-4, 1, 270, 5, "common"),
-    "friends-cifar100-pretrained": (52, (26, 13, 13), 400, 100, 7.5e-5, 1, 270, 5, "common"),
+    "friends-cifar100-pretrained": (52, (26, 13, 13), 400, 100, 1e-4, 1, 270, 5, "common"),
     "friends-cifar-labels2": (100, (60, 40), 400, 100, 1e-3, 1, 300, 5, "common"),
     "friends-cifar-labels5": (100, None, 400, 100, 1e-3, 1, 300, 5, "common"),
     "friends-cluster-death": (100, (60, 40), 400, 100, 1e-3, 1, 300, 5, "common"),
-    "friends-mnist-fashion-mlp": (100, None, 400, 100, 1e-4, 1, 300, 5, "common"),
+    "friends-mnist-fashion-mlp": (100, None, 400, 100, 1e-3, 1, 300, 5, "common"),
     "dac-cifar-rotation-uneven": (100, (70, 20, 5, 5), 400, 100, 3e-4, 3, 200, 5, "independent"),
     "dac-fashion-rotation-uneven": (100, (70, 20, 5, 5), 500, 100, 1e-5, 3, 200, 5, "independent"),
     "hast-cifar-labels4": (50, None, 250, 75, 8e-5, 3, 2000, 6, "common"),
@@ -34,8 +34,14 @@ PUBLISHED = {
     "hast-cifar-iid": (50, None, 250, 75, 8e-5, 3, 200, 6, "common"),
     "hast-swap4-random": (50, None, 250, 75, 8e-5, 3, 2000, 6, "common"),
     "friends-synthetic": (99, None, 50, 100, 1e-3, 1, 50, 5, "common"),
-    "pens-cifar-rotation2": (200, None, 125, 125, 1e-3, 3, 333, 20, "common"),
-    "pens-cifar-iid": (200, None, 125, 125, 1e-3, 3, 333, 20, "common"),
+    "pens-cifar-rotation2-50": (50, None, 875, 125, 1e-3, 3, 333, 20, "independent"),
+    "pens-cifar-rotation2-50-common": (50, None, 875, 125, 1e-3, 3, 333, 20, "common"),
+    "pens-cifar-rotation2": (200, None, 125, 125, 1e-3, 3, 333, 20, "independent"),
+    "pens-cifar-rotation2-common": (200, None, 125, 125, 1e-3, 3, 333, 20, "common"),
+    "pens-cifar-rotation2-1000": (1000, None, 25, 25, 1e-3, 3, 333, 20, "independent"),
+    "pens-cifar-rotation2-1000-common": (1000, None, 25, 25, 1e-3, 3, 333, 20, "common"),
+    "pens-cifar-iid": (200, None, 125, 125, 1e-3, 3, 333, 20, "independent"),
+    "pens-cifar-iid-common": (200, None, 125, 125, 1e-3, 3, 333, 20, "common"),
 }
 
 
@@ -97,6 +103,122 @@ def test_the_thesis_tau_of_every_metric_and_merge_rule():
     }
     synthetic = find_preset("friends-synthetic").runs(["dac-cosine-weights"], [0], {})
     assert synthetic[0].training.learning_rate == 0.003
+
+
+DAC_TABLES = ["dac", "dac-var", "dac-min-max", "dac-no-estimates", "pens"]
+FINE_TUNED = ["random-finetuned", "dac", "dac-finetuned", "hast-not-finetuned", "hast"]
+PANM = [
+    "panm-inverse-loss",
+    "panm-inverse-loss-fedsim",
+    "panm-cosine-gradients",
+    "panm-cosine-gradients-fedsim",
+]
+PENS_TABLE = [
+    "pens", "epsilon-greedy-0.5", "epsilon-greedy-1-0.99", "epsilon-greedy-0.2", "greedy",
+    "random-weighted", "central-cluster", "central-all",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("start", "rows"), [
+    ("dac-", DAC_TABLES),
+    ("hast-", FINE_TUNED),
+    ("friends-cifar-labels", [*PANM, "fedavg", "ifca"]),
+    ("pens-cifar-rotation2", PENS_TABLE),
+])  # fmt: skip
+def test_every_row_of_the_tables_is_there(start, rows):
+    presets = [preset for name, preset in PRESETS.items() if name.startswith(start)]
+    assert len(presets) >= 2
+    for preset in presets:
+        labels = [variant.label for variant in preset.variants]
+        assert {"local", "random", "oracle", *rows} <= set(labels)
+        assert len(set(labels)) == len(labels)
+
+
+def strategy_of(preset: str, label: str) -> dict[str, object]:
+    (run,) = find_preset(preset).runs([label], [0], {})
+    return run.strategy
+
+
+def test_pens_as_the_dac_paper_has_it():
+    """20 + 180 rounds, ranked by loss, and no more models than the others fetch."""
+    for name in (name for name in PRESETS if name.startswith("dac-")):
+        strategy = strategy_of(name, "pens")
+        assert strategy["name"] == "pens"
+        assert strategy["exploration_rounds"] == find_preset(name).config.rounds - 180 == 20
+        assert strategy["metric"] == "inverse-loss"
+        assert strategy["samples"] == strategy["later_fetches"] == 5
+        assert strategy["exploration_epochs"] == find_preset(name).config.training.epochs
+
+
+def test_variants_of_dac():
+    assert strategy_of("dac-cifar-rotation4", "dac-var")["temperature"] == "growing"
+    assert strategy_of("dac-cifar-rotation4", "dac-min-max")["rescale"] is True
+    assert strategy_of("dac-cifar-rotation4", "dac-no-estimates")["two_hop"] is False
+    assert {strategy_of("dac-cifar-rotation4", label)["tau"] for label in DAC_TABLES[:4]} == {30}
+
+
+# selected, sampled, samplings, rounds of step 1, epochs of step 1, fetches in step 2
+@pytest.mark.parametrize(("preset", "expected"), [
+    ("pens-cifar-rotation2-50", (1, 5, 10, 20, 2, 20)),
+    ("pens-cifar-rotation2", (4, 20, 10, 20, 10, 20)),
+    ("pens-cifar-rotation2-1000", (4, 20, 10, 20, 50, 20)),
+])  # fmt: skip
+def test_pens_at_every_number_of_peers(preset, expected):
+    for name in (preset, f"{preset}-common"):
+        strategy = strategy_of(name, "pens")
+        assert expected == tuple(
+            strategy[option]
+            for option in (
+                "fetches", "samples", "samplings", "exploration_rounds", "exploration_epochs",
+                "later_fetches",
+            )
+        )  # fmt: skip
+        greedy = strategy_of(name, "epsilon-greedy-1-0.99")
+        assert (greedy["fetches"], greedy["samples"]) == expected[:2]
+        assert (greedy["epsilon"], greedy["decay"]) == (1.0, 0.99)
+        assert find_preset(name).config.patience == 50
+        assert find_preset(name).config.best_by == "accuracy"
+
+
+def test_all_of_cifar10_is_dealt_out_in_the_pens_presets():
+    for preset in (preset for name, preset in PRESETS.items() if name.startswith("pens-")):
+        peers = preset.config.peers
+        assert peers.count * (peers.train_size + peers.validation_size) == 50_000
+
+
+def test_hast_and_its_baselines_receive_equally_many_models():
+    """HAST fetches n = 3 twice a round; everybody else 2n = 6, with and without fine-tuning."""
+    for label in ("random", "random-finetuned", "dac", "dac-finetuned", "oracle"):
+        assert strategy_of("hast-cifar-labels2", label)["fetches"] == 6
+    for label, finetune in (("hast", True), ("hast-not-finetuned", False)):
+        strategy = strategy_of("hast-cifar-labels2", label)
+        assert (strategy["fetches"], strategy["finetune"]) == (3, finetune)
+    assert strategy_of("hast-pacs", "dac-finetuned")["finetune"] is True
+    assert strategy_of("hast-pacs", "dac")["finetune"] is False
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 4, 5])
+def test_every_depth_of_hast_can_be_set(depth):
+    (run,) = find_preset("hast-cifar-labels2").runs(["hast"], [0], {"strategy.depth": depth})
+    assert run.strategy["depth"] == depth
+
+
+def test_panm_as_the_thesis_has_it():
+    """k = l = 5, T1 = 50, NAEM every 2 rounds; cos grad is α = 1; FedSim with DAC's τ."""
+    for preset, tau in (("friends-cifar-labels2", 5), ("friends-cifar-labels5", 5)):
+        for label in PANM:
+            strategy = strategy_of(preset, label)
+            assert [
+                strategy[option] for option in ("fetches", "candidates", "confident_rounds")
+            ] == [5, 5, 50]
+            assert (strategy["em_every"], strategy["alpha"]) == (2, 1.0)
+            assert strategy["tau"] == (tau if "inverse-loss" in label else 200)
+            assert strategy["merge"] == ("fedsim" if label.endswith("fedsim") else "fedavg")
+
+
+def test_ifca_is_told_the_number_of_clusters():
+    assert strategy_of("friends-cifar-labels2", "ifca")["models"] == 2
+    assert strategy_of("friends-cifar-labels5", "ifca")["models"] == 5
 
 
 def test_the_users_word_comes_last():

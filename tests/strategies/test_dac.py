@@ -10,8 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plans import drive
 
+from coterie.errors import ConfigError
 from coterie.merging import federated_similarity
 from coterie.sampling import softmax_chances
+from coterie.similarity import measure
+from coterie.strategies import make_strategy
 from coterie.strategies.base import AskScore, Fetch, Me, Merge, Offer, Score, Train
 from coterie.strategies.dac import DAC, rescaled
 from coterie.tables import SimilarityTable
@@ -43,7 +46,7 @@ def test_the_papers_example_of_two_hop_estimates():
     table = SimilarityTable()
     scores = {K1: 1.0, K2: 10.0}
     table.measured(scores)
-    table.heard(ME, [offer(K1, {M1: 8.0}), offer(K2, {M1: 2.0, M2: 4.0})], scores)
+    table.heard(me(), [offer(K1, {M1: 8.0}), offer(K2, {M1: 2.0, M2: 4.0})], scores)
     assert table.similarities(np.array([K1, K2, M1, M2])).tolist() == [1.0, 10.0, 2.0, 4.0]
     assert table.is_measured(np.array([K1, K2, M1, M2])).tolist() == [True, True, False, False]
 
@@ -51,14 +54,14 @@ def test_the_papers_example_of_two_hop_estimates():
 def test_a_measurement_is_never_overwritten_by_an_estimate():
     table = SimilarityTable()
     table.measured({M1: 5.0, K1: 1.0})
-    table.heard(ME, [offer(K1, {M1: 99.0})], {K1: 1.0})
+    table.heard(me(), [offer(K1, {M1: 99.0})], {K1: 1.0})
     assert table.similarities(np.array([M1])).tolist() == [5.0]
 
 
 def test_an_estimate_is_refreshed_by_newer_ones_and_replaced_by_a_measurement():
     table = SimilarityTable()
     for value in (3.0, 4.0):
-        table.heard(ME, [offer(K1, {M1: value})], {K1: 1.0})
+        table.heard(me(), [offer(K1, {M1: value})], {K1: 1.0})
         assert table.similarities(np.array([M1])).tolist() == [value]
     table.measured({M1: 7.0})
     assert table.similarities(np.array([M1])).tolist() == [7.0]
@@ -66,14 +69,43 @@ def test_an_estimate_is_refreshed_by_newer_ones_and_replaced_by_a_measurement():
 
 def test_nobody_tells_me_about_myself():
     table = SimilarityTable()
-    table.heard(ME, [offer(K1, {ME: 50.0})], {K1: 1.0})
+    table.heard(me(), [offer(K1, {ME: 50.0})], {K1: 1.0})
     assert np.isnan(table.similarities(np.array([ME]))).all()
+
+
+@pytest.mark.parametrize("message", [
+    {"peers": np.array([M1, 10**12]), "similarities": np.array([8.0, 9.0])},
+    {"peers": np.array([M1, -1]), "similarities": np.array([8.0, 9.0])},
+    {"peers": np.array([M1, M2]), "similarities": np.array([8.0, np.nan])},
+    {"peers": np.array([M1, M2]), "similarities": np.array([8.0, -np.inf])},
+])  # fmt: skip
+def test_strangers_and_what_is_no_number_are_not_believed(message):
+    """Somebody may tell me about a peer of number 10¹²: there is no such room in my table."""
+    table = SimilarityTable()
+    table.heard(me(), [Offer(K1, 10, message)], {K1: 1.0})
+    known = table.similarities(np.arange(5))
+    assert known[M1] == 8.0
+    assert np.isnan(np.delete(known, M1)).all()
+
+
+@pytest.mark.parametrize("message", [
+    {},
+    {"peers": np.array([M1])},
+    {"peers": np.array([M1, M2]), "similarities": np.array([8.0])},
+    {"peers": np.array([[M1]]), "similarities": np.array([[8.0]])},
+    {"peers": np.array([0.5]), "similarities": np.array([8.0])},
+    {"peers": np.array([M1]), "similarities": np.array(["8"])},
+])  # fmt: skip
+def test_what_is_no_table_tells_nothing(message):
+    table = SimilarityTable()
+    table.heard(me(), [Offer(K1, 10, message)], {K1: 1.0})
+    assert np.isnan(table.similarities(np.arange(5))).all()
 
 
 def test_only_measurements_are_passed_on_unless_any_hops_are_wanted():
     table = SimilarityTable()
     table.measured({K1: 1.0})
-    table.heard(ME, [offer(K1, {M1: 8.0})], {K1: 1.0})
+    table.heard(me(), [offer(K1, {M1: 8.0})], {K1: 1.0})
     assert table.message("two")["peers"].tolist() == [K1]
     assert table.message("any")["peers"].tolist() == [K1, M1]
     assert table.message("any")["similarities"].tolist() == [1.0, 8.0]
@@ -91,6 +123,15 @@ def test_softmax_does_not_overflow():
     np.testing.assert_allclose(large, [1, 0, 0], atol=1e-300)
     chances = softmax_chances(np.arange(3), np.array([1.0, 0.5, UNKNOWN]), 10_000)
     assert np.isfinite(chances.log_probabilities).all()
+
+
+@pytest.mark.parametrize("unseen", ["zero", "epsilon"])
+def test_the_largest_claims_do_not_overflow(unseen):
+    """τ·s is beyond all numbers; whoever claims that is certain, and nothing is NaN."""
+    chances = softmax_chances(np.arange(3), np.array([1e308, -1e308, UNKNOWN]), 1e4, unseen)
+    expected = [1, 0, 0]
+    np.testing.assert_allclose(np.exp(chances.log_probabilities), expected, atol=1e-5)
+    assert chances.sample(np.random.default_rng(0), 3)[0] == 0
 
 
 def test_more_peers_are_sampled_than_have_a_representable_chance():
@@ -224,6 +265,26 @@ def test_the_other_direction_asks_the_others():
     assert asked[1] == AskScore(asked[0].peers, "loss")
 
 
+def test_weights_compare_alike_from_both_sides():
+    """Nobody is asked to measure a cosine: it is the same for both."""
+    asked = play(DAC(fetches=2, measured_by="them", metric="cosine-weights"), LOSSES, {})
+    assert [type(request) for request in asked] == [Fetch, Score, Merge, Train]
+    assert asked[1].metric == "cosine"
+
+
+def test_accuracy_asked_of_the_others():
+    asked = play(DAC(fetches=2, measured_by="them", metric="accuracy"), LOSSES, {})
+    assert asked[1] == AskScore(asked[0].peers, "accuracy")
+
+
+@pytest.mark.parametrize(("option", "value"), [
+    ("alpha", 1.5), ("alpha", -0.1), ("tau", -1.0), ("tau", math.inf), ("tau", math.nan),
+])  # fmt: skip
+def test_options_out_of_range_are_refused(option, value):
+    with pytest.raises(ConfigError, match=rf"strategy\.{option} = .* cannot be used"):
+        make_strategy("dac", {option: value})
+
+
 def test_without_two_hop_nothing_is_estimated():
     tables = {peer: dict.fromkeys(range(1, 5), 3.0) for peer in range(1, 5)}
     for two_hop in (True, False):
@@ -236,7 +297,7 @@ def test_without_two_hop_nothing_is_estimated():
 @pytest.mark.parametrize(("alpha", "metrics"), [
     (1.0, ["cosine-last-update"]),
     (0.0, ["cosine-total-update"]),
-    (0.5, ["cosine-last-update", "cosine-total-update"]),
+    (0.25, ["cosine-last-update", "cosine-total-update"]),
 ])  # fmt: skip
 def test_cosine_of_gradients_asks_for_what_alpha_needs(alpha, metrics):
     """α = 1: the last local training only; α = 0: the change since the start only."""
@@ -248,6 +309,28 @@ def test_cosine_of_gradients_asks_for_what_alpha_needs(alpha, metrics):
     np.testing.assert_allclose(
         strategy.table.similarities(chosen), [LOSSES[peer] for peer in chosen]
     )
+
+
+@pytest.mark.parametrize(("alpha", "expected"), [(1.0, 0.8), (0.0, -0.4), (0.25, -0.1)])
+def test_cosine_of_gradients_by_hand(alpha, expected):
+    """α·cos(Δ_last) + (1−α)·cos(Δ_init) with 0.8 and −0.4."""
+    cosines = {"cosine-last-update": 0.8, "cosine-total-update": -0.4}
+    found = {}
+
+    def measuring():
+        found.update((yield from measure([offer(K1)], "cosine-gradients", alpha)))
+
+    drive(measuring(), lambda request: {K1: cosines[request.metric]})
+    assert found == pytest.approx({K1: expected})
+
+
+def test_a_peer_without_one_of_both_changes_is_not_known():
+    measuring = measure([offer(K1), offer(K2)], "cosine-gradients", 0.5)
+    next(measuring)
+    measuring.send({K1: 0.5, K2: 0.5})
+    with pytest.raises(StopIteration) as finished:
+        measuring.send({K2: 0.1})
+    assert finished.value.value == pytest.approx({K2: 0.3})
 
 
 def test_a_negative_cosine_is_a_value():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,6 +71,21 @@ def test_depth_is_how_many_layers_the_second_step_merges(depth):
     asked = play(HAST(depth=depth), LOSSES)
     assert asked[5].last_layers == depth
     assert asked[-1].last_layers == depth
+
+
+def test_fedsim_weighs_the_second_step_by_the_chances_it_drew_from():
+    """p_i = softmax(τ·s) after the first step's measurements; the first step has no p_i."""
+    strategy = HAST(fetches=3, tau=2.0, merge="fedsim")
+    asked = play(strategy, LOSSES)
+    first, second = (request for request in asked if isinstance(request, Merge))
+    assert first.weights == pytest.approx(dict.fromkeys([0, *asked[0].peers], 1 / 4))
+    known = {peer: 1 / LOSSES[peer] for peer in asked[0].peers}
+    amounts = {peer: math.exp(2.0 * known.get(peer, 0.0)) for peer in asked[3].peers}
+    amounts[0] = max(amounts.values())
+    total = sum(amounts.values())
+    assert len(set(amounts.values())) > 1, "the test needs peers of different chances"
+    assert second.weights == pytest.approx({peer: n / total for peer, n in amounts.items()})
+    assert second.last_layers == "classifier"
 
 
 def test_fine_tuning_can_be_left_out():

@@ -55,8 +55,15 @@ def test_greedy_by_loss_prefers_low_losses():
 
 def test_greedy_by_weights_fetches_what_it_compares():
     asked = play(Greedy(fetches=2, samples=5, metric="cosine-weights"), me())
-    assert [type(request) for request in asked] == [Fetch, Score, Fetch, Merge, Train]
-    assert asked[2].peers == tuple(sorted(asked[0].peers, reverse=True)[:2])
+    assert [type(request) for request in asked] == [Fetch, Score, Merge, Train]
+    assert set(asked[2].weights) == {0, *sorted(asked[0].peers, reverse=True)[:2]}
+
+
+def test_pens_by_weights_merges_what_it_compared_without_fetching_it_again():
+    strategy = PENS(fetches=2, samples=5, samplings=2, metric="cosine-weights")
+    asked = play(strategy, me())
+    assert [type(request) for request in asked] == [Fetch, Score, Fetch, Score, Merge, Train]
+    assert set(asked[4].weights) == {0, *sorted(asked[2].peers, reverse=True)[:2]}
 
 
 def test_greedy_selects_among_those_that_answered():

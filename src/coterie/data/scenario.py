@@ -89,9 +89,13 @@ class Scenario(World):
             (len(sources[c.source].classes) or 1) + c.label_offset for c in concepts
         )
         self._steps = self._plan(rounds, seed)
-        # Pool 0 is the peers' private data, with room for the largest step.
-        self.pools = [self._new_pool(max(step.num_rows for step in self._steps))]
+        self.pools = [self._new_private_pool()]
         self._test = self._add_test_pools(seed)
+
+    def detach(self) -> None:
+        """After a fork, stop sharing what is written anew in every step; the rest stays shared."""
+        if len(self._steps) > 1:
+            self.pools[0] = self._new_private_pool()
 
     def step_of(self, round_number: int) -> int:
         """Return the step a round belongs to."""
@@ -177,6 +181,10 @@ class Scenario(World):
             )
             steps.append(_Step(clusters, splits))
         return steps
+
+    def _new_private_pool(self) -> Pool:
+        """Return a pool for the peers' private data, pool 0, with room for the largest step."""
+        return self._new_pool(max(step.num_rows for step in self._steps))
 
     def _new_pool(self, rows: int) -> Pool:
         return Pool(

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import sys
-import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -20,12 +17,12 @@ from typing import TypeVar
 
 import torch
 
-from coterie.errors import TrainingError
+from coterie.errors import WorkerDied
 from coterie.learning.trainer import EvaluateJob, Evaluation, Trainer, TrainJob
+from coterie.processes import follow
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
-PARENT_CHECK_SECONDS = 0.5
 
 _worker_trainer: Trainer | None = None
 
@@ -67,7 +64,7 @@ class ParallelTrainer(Trainer):
         try:
             return list(self._executor.map(work, jobs, chunksize=chunk))
         except BrokenProcessPool:
-            raise TrainingError(
+            raise WorkerDied(
                 "A worker process died, most likely because memory ran out. Free some memory or "
                 "use fewer --threads, then resume the run; nothing up to its last checkpoint is "
                 "lost."
@@ -78,16 +75,7 @@ def _start_worker(trainer: Trainer, parent: int) -> None:
     global _worker_trainer  # noqa: PLW0603 — a forked worker is bound to one trainer for life
     _worker_trainer = trainer
     torch.set_num_threads(1)
-    # Ctrl-C goes to the whole process group; the parent alone decides how to end.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-
-
-def _end_with(parent: int) -> None:
-    """End this worker when its parent is gone: a killed one must not leave workers behind."""
-    while os.getppid() == parent:
-        time.sleep(PARENT_CHECK_SECONDS)
-    os._exit(1)
+    follow(parent)
 
 
 def _bound() -> Trainer:

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 — the name everybody knows it by
 from torch import nn
 
-from coterie.data.pools import Samples
+from coterie.data.pools import Pool, Samples
 from coterie.errors import ConfigError, TrainingError
 from coterie.learning.trainer import (
     EvaluateJob,
@@ -45,7 +45,7 @@ class TorchTrainer(Trainer):
             (torch.from_numpy(pool.inputs), torch.from_numpy(pool.targets))
             for pool in workspace.pools
         ]
-        self._check_module()
+        check_module(self._flat.module, workspace.pools, is_classification=is_classification)
         # torch loads its compiler with the first optimiser: once here, not in every forked worker.
         _optimizer(settings, self._flat.trainable_views())
 
@@ -147,33 +147,34 @@ class TorchTrainer(Trainer):
             for parameter in frozen:
                 parameter.requires_grad_(True)
 
-    def _check_module(self) -> None:
-        """Run one sample through the module, so that a wrong shape is found before training."""
-        inputs, _ = self._pools[0]
-        try:
-            # On one thread: a started pool of threads would be broken in forked workers.
-            with _single_threaded(), torch.no_grad():
-                outputs = self._flat.module.eval()(inputs[:1])
-        except (RuntimeError, ValueError, TypeError, IndexError) as error:
-            raise ConfigError(
-                f"The model cannot take a sample of shape {tuple(inputs.shape[1:])}: {error}"
-            ) from None
-        if not isinstance(outputs, torch.Tensor):
-            raise ConfigError(
-                f"The model returns a {type(outputs).__name__}, but a tensor is needed: one score "
-                "per class, or one value for regression."
-            )
-        highest = max(int(pool_targets.max()) for _, pool_targets in self._pools)
-        needed = highest + 1 if self._is_classification else 1
-        enough = outputs.ndim == 2 and (
-            outputs.shape[1] >= needed if self._is_classification else outputs.shape[1] == 1
+
+def check_module(module: nn.Module, pools: Sequence[Pool], *, is_classification: bool) -> None:
+    """Run one sample through a module, so that a wrong shape is found before training."""
+    inputs = torch.from_numpy(pools[0].inputs[:1])
+    try:
+        # On one thread: a started pool of threads would be broken in forked workers.
+        with _single_threaded(), torch.no_grad():
+            outputs = module.eval()(inputs)
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        raise ConfigError(
+            f"The model cannot take a sample of shape {tuple(inputs.shape[1:])}: {error}"
+        ) from None
+    if not isinstance(outputs, torch.Tensor):
+        raise ConfigError(
+            f"The model returns a {type(outputs).__name__}, but a tensor is needed: one score "
+            "per class, or one value for regression."
         )
-        if not enough:
-            raise ConfigError(
-                f"For one sample the model returns shape {tuple(outputs.shape)}, but (1, "
-                f"{f'at least {needed}' if self._is_classification else 1}) is needed: one score "
-                "per class, or one value for regression."
-            )
+    highest = max(int(pool.targets.max()) for pool in pools)
+    needed = highest + 1 if is_classification else 1
+    enough = outputs.ndim == 2 and (
+        outputs.shape[1] >= needed if is_classification else outputs.shape[1] == 1
+    )
+    if not enough:
+        raise ConfigError(
+            f"For one sample the model returns shape {tuple(outputs.shape)}, but (1, "
+            f"{f'at least {needed}' if is_classification else 1}) is needed: one score "
+            "per class, or one value for regression."
+        )
 
 
 def _optimizer(settings: TrainingSettings, views: list[torch.Tensor]) -> torch.optim.Optimizer:

@@ -37,6 +37,8 @@ class TrainingSettings(Settings):
     """For SGD only."""
     weight_decay: float = Field(0.0, ge=0)
     """Decoupled for adamw, added to the gradient otherwise."""
+    trainer: Literal["auto", "native", "torch"] = "auto"
+    """native: compiled, for chains of common layers; torch: any module; auto: native if it can."""
 
 
 @dataclass

@@ -8,6 +8,7 @@ from typing import Any
 
 from coterie.config import RunConfig, with_changes
 from coterie.errors import ConfigError, nearest
+from coterie.presets.scaling import check_scale, scaled
 from coterie.strategies import make_strategy
 
 
@@ -39,25 +40,45 @@ class Preset:
     variants: tuple[Variant, ...]
 
     def runs(
-        self, labels: Sequence[str] | None, seeds: Sequence[int], changes: Mapping[str, Any]
+        self,
+        labels: Sequence[str] | None,
+        seeds: Sequence[int],
+        changes: Mapping[str, Any],
+        *,
+        scale: float = 1.0,
     ) -> list[RunConfig]:
-        """Return one configuration per strategy and seed; seeds vary slowest."""
-        variants = [self._variant(label) for label in labels] if labels else self.variants
+        """Return one configuration per strategy and seed; seeds vary slowest.
+
+        A scale below 1 shrinks rounds and peers, see `scaling`; what is changed stays as changed.
+        """
+        check_scale(scale)
+        variants = self.compared(labels)
         _check_options(variants, changes)
-        return [
-            with_changes(
-                self.config,
-                {
-                    "label": variant.label,
-                    "strategy": dict(variant.strategy),
-                    **variant.changes,
-                    **{key: value for key, value in changes.items() if variant.accepts(key)},
-                    "seed": seed,
-                },
-            )
-            for seed in seeds
-            for variant in variants
-        ]
+        configs = [self._configured(variant, changes, scale) for variant in variants]
+        return [with_changes(config, {"seed": seed}) for seed in seeds for config in configs]
+
+    def compared(self, labels: Sequence[str] | None) -> Sequence[Variant]:
+        """Return the variants of these labels; without any, all of the preset's own."""
+        return [self._variant(label) for label in labels] if labels else self.variants
+
+    def _configured(self, variant: Variant, changes: Mapping[str, Any], scale: float) -> RunConfig:
+        """Return the configuration of a variant, with the changes that concern it."""
+        own = {"label": variant.label, "strategy": dict(variant.strategy), **variant.changes}
+        given = {key: value for key, value in changes.items() if variant.accepts(key)}
+        wanted = with_changes(self.config, {**own, **given})
+        if scale == 1:
+            return wanted
+        preset = with_changes(self.config, own)
+        smaller = scaled(preset, wanted, given, scale, self._fewest_fetches())
+        return with_changes(self.config, {**own, **smaller, **given})
+
+    def _fewest_fetches(self) -> int:
+        """Return the least that a variant fetches at a time, of those that do not choose first."""
+        options = [{**variant.options(), **variant.strategy} for variant in self.variants]
+        return min(
+            [each["fetches"] for each in options if each.get("fetches") and "samples" not in each],
+            default=1,
+        )
 
     def _variant(self, label: str) -> Variant:
         """Return the preset's own variant of that label, or the bare strategy of that name."""

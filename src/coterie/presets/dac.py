@@ -12,11 +12,25 @@ FETCHES = 5
 TAU = 30.0
 
 _DAC = {"name": "dac", "fetches": FETCHES, "tau": TAU}
+# 20 + 180 rounds, ranked by loss; the paper is silent on the rest. Published code samples as many
+# as everybody fetches, selects 2 of them once a round, and trains as always.
+_PENS = {
+    "name": "pens",
+    "fetches": 2,
+    "samples": FETCHES,
+    "samplings": 1,
+    "exploration_rounds": 20,
+    "exploration_epochs": 3,
+    "later_fetches": FETCHES,
+    "metric": "inverse-loss",
+}
 _VARIANTS = (
     *baselines(FETCHES),
     Variant("dac", _DAC),
     Variant("dac-var", {**_DAC, "temperature": "growing"}),
+    Variant("dac-min-max", {**_DAC, "rescale": True}),
     Variant("dac-no-estimates", {**_DAC, "two_hop": False}),
+    Variant("pens", _PENS),
 )
 
 _rotation4 = RunConfig(

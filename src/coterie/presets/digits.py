@@ -7,7 +7,7 @@ from coterie.data.drift import RandomDrift
 from coterie.data.scenario import PeerSettings
 from coterie.data.shifts import RotationShift
 from coterie.learning.trainer import TrainingSettings
-from coterie.presets.base import Preset, baselines
+from coterie.presets.base import Preset, Variant, bare, baselines
 
 FETCHES = 5
 
@@ -22,12 +22,31 @@ _config = RunConfig(
     rounds=40,
 )
 
+# Phases are shorter than in the papers, as the runs are.
+_PENS = {"samples": 15, "samplings": 2, "exploration_rounds": 10, "exploration_epochs": 3}
+_METHODS = (
+    *baselines(FETCHES),
+    bare("gossip"),
+    Variant("dac", {"name": "dac", "fetches": FETCHES, "tau": 10.0}),
+    Variant("pens", {"name": "pens", "fetches": 3, "later_fetches": FETCHES, **_PENS}),
+    Variant("panm", {"name": "panm", "fetches": FETCHES, "confident_rounds": 15}),
+    Variant("hast", {"name": "hast", "fetches": 3, "tau": 10.0}),
+    Variant("fedavg", {"name": "fedavg", "fetches": 20}),
+    Variant("ifca", {"name": "ifca", "fetches": 20, "models": 4}),
+)
+
 PRESETS = (
     Preset(
         "digits",
         "8×8 digits rotated 0/90/180/270, 40 peers in 4 clusters (bundled data)",
         _config,
         baselines(FETCHES),
+    ),
+    Preset(
+        "digits-methods",
+        "digits with the papers' algorithms side by side (bundled data)",
+        _config.model_copy(update={"preset": "digits-methods"}),
+        _METHODS,
     ),
     Preset(
         "digits-drift",

@@ -124,6 +124,38 @@ def _dac(taus: Taus, fetches: int = FETCHES, rates: Rates | None = None) -> tupl
     )
 
 
+def _panm(taus: Taus) -> tuple[Variant, ...]:
+    """Return PANM with the thesis's two metrics; FedSim, which it did not try, with DAC's τ."""
+    return tuple(
+        Variant(
+            f"panm-{metric}" if merge == "fedavg" else f"panm-{metric}-{merge}",
+            {
+                "name": "panm",
+                "fetches": FETCHES,
+                "candidates": 5,
+                "confident_rounds": 50,
+                "em_every": 2,
+                "metric": metric,
+                "merge": merge,
+                "tau": taus[metric][1],
+            },
+        )
+        for metric in ("inverse-loss", "cosine-gradients")
+        for merge in ("fedavg", "fedsim")
+    )
+
+
+def _with_server(num_clusters: int) -> tuple[Variant, ...]:
+    """Return what a server would reach: one model for all, or one per cluster it is told of."""
+    return (
+        bare("fedavg", FETCHES),
+        Variant("ifca", {"name": "ifca", "fetches": FETCHES, "models": num_clusters}),
+    )
+
+
+_LABELS2_TAUS = _taus(10, 5, 300, 200, 200, 200, 30, 5)
+_LABELS5_TAUS = _taus(5, 5, 1000, 200, 300, 200, 30, 10)
+
 PRESETS = (
     Preset(
         "friends-cifar-labels2",
@@ -131,7 +163,9 @@ PRESETS = (
         _labels2,
         (
             *baselines(FETCHES, alone_learning_rate=1e-4),
-            *_dac(_taus(10, 5, 300, 200, 200, 200, 30, 5)),
+            *_dac(_LABELS2_TAUS),
+            *_panm(_LABELS2_TAUS),
+            *_with_server(2),
         ),
     ),
     Preset(
@@ -146,7 +180,9 @@ PRESETS = (
         ),
         (
             *baselines(FETCHES, alone_learning_rate=1e-4),
-            *_dac(_taus(5, 5, 1000, 200, 300, 200, 30, 10)),
+            *_dac(_LABELS5_TAUS),
+            *_panm(_LABELS5_TAUS),
+            *_with_server(5),
         ),
     ),
     Preset(
@@ -185,8 +221,8 @@ PRESETS = (
         _mnist_fashion.model_copy(
             update={
                 "preset": "friends-mnist-fashion-mlp",
+                # The text's learning rate; the published code has training.learning_rate=1e-4.
                 "model": ModelSettings(name="mlp"),
-                "training": TrainingSettings(learning_rate=1e-4, epochs=1),
             }
         ),
         (*baselines(FETCHES, alone_learning_rate=5e-5), *_dac(_MNIST_FASHION_TAUS)),
@@ -204,8 +240,8 @@ PRESETS = (
             update={
                 "preset": "friends-cifar100-pretrained",
                 # Looked for in the working folder; without it the run is refused, not unpretrained.
+                # The text's learning rate; the published code has training.learning_rate=7.5e-5.
                 "model": ModelSettings(name="resnet-18", pretrained=Path("resnet18-f37072fd.pth")),
-                "training": TrainingSettings(learning_rate=7.5e-5, epochs=1),
             }
         ),
         (*baselines(FETCHES), *_dac(_taus(1, 1, 30, 30, 30, 30, 30, 30))),

@@ -20,10 +20,19 @@ FETCHES = 6
 EVERY = 200
 LABELS = (0, 1, 3, 4, 5, 7, 8, 9)
 
+TAU = 30.0
+"""The paper gives none; DAC's."""
+
+_RANDOM = {"name": "random", "fetches": FETCHES}
+_DAC = {"name": "dac", "fetches": FETCHES, "tau": TAU}
+_HAST = {"name": "hast", "fetches": FETCHES // 2, "tau": TAU}
 _VARIANTS = (
     *baselines(FETCHES),
-    Variant("dac", {"name": "dac", "fetches": FETCHES}),
-    Variant("hast", {"name": "hast", "fetches": FETCHES // 2}),
+    Variant("random-finetuned", {**_RANDOM, "finetune": True}),
+    Variant("dac", _DAC),
+    Variant("dac-finetuned", {**_DAC, "finetune": True}),
+    Variant("hast-not-finetuned", {**_HAST, "finetune": False}),
+    Variant("hast", _HAST),
 )
 
 _labels2 = RunConfig(

@@ -22,33 +22,80 @@ _rotation2 = RunConfig(
     patience=50,
     best="trained",
     best_by="accuracy",
+    initialisation="independent",
 )
 
-_GREEDY = {"name": "greedy", "fetches": 4, "samples": 20}
-_SELECTIVE = (
-    Variant("pens", {"name": "pens"}),
-    Variant("epsilon-greedy-0.5", {**_GREEDY, "epsilon": 0.5}),
-    Variant("epsilon-greedy-1-0.99", {**_GREEDY, "epsilon": 1.0, "decay": 0.99}),
-    Variant("epsilon-greedy-0.2", {**_GREEDY, "epsilon": 0.2}),
-    Variant("greedy", _GREEDY),
-    bare("random-weighted", FETCHES),
-)
 _CENTRAL = (
     Variant("central-cluster", {"name": "central", "scope": "cluster"}),
     Variant("central-all", {"name": "central", "scope": "all"}),
 )
 
+
+def _compared(selected: int, samples: int, epochs: int) -> tuple[Variant, ...]:
+    """Return the rows of table 4.2: m_selected of m_sample peers, step-1 epochs of PENS."""
+    greedy = {"name": "greedy", "fetches": selected, "samples": samples}
+    pens = {
+        "name": "pens",
+        "fetches": selected,
+        "samples": samples,
+        "samplings": 10,
+        "exploration_rounds": 20,
+        "exploration_epochs": epochs,
+        "later_fetches": FETCHES,
+    }
+    return (
+        *baselines(FETCHES),
+        Variant("pens", pens),
+        Variant("epsilon-greedy-0.5", {**greedy, "epsilon": 0.5}),
+        Variant("epsilon-greedy-1-0.99", {**greedy, "epsilon": 1.0, "decay": 0.99}),
+        Variant("epsilon-greedy-0.2", {**greedy, "epsilon": 0.2}),
+        Variant("greedy", greedy),
+        bare("random-weighted", FETCHES),
+        *_CENTRAL,
+    )
+
+
+def _both_starts(preset: Preset) -> tuple[Preset, Preset]:
+    """Return the preset, whose peers start from weights of their own, and one with common ones."""
+    name = f"{preset.name}-common"
+    changes = {"preset": name, "initialisation": "common"}
+    summary = f"{preset.summary}, common initial weights"
+    return preset, Preset(name, summary, preset.config.model_copy(update=changes), preset.variants)
+
+
+def _rotation(name: str, peers: PeerSettings, variants: tuple[Variant, ...]) -> Preset:
+    return Preset(
+        name,
+        f"CIFAR-10 rotated 0/180, {peers.count} peers in 2 clusters, early stopping",
+        _rotation2.model_copy(update={"preset": name, "peers": peers}),
+        variants,
+    )
+
+
 PRESETS = (
-    Preset(
-        "pens-cifar-rotation2",
-        "CIFAR-10 rotated 0/180, 200 peers in 2 clusters, early stopping",
-        _rotation2,
-        (*baselines(FETCHES), *_SELECTIVE, *_CENTRAL),
+    *_both_starts(
+        _rotation(
+            "pens-cifar-rotation2-50",
+            PeerSettings(count=50, train_size=875, validation_size=125),
+            _compared(1, 5, epochs=2),
+        )
     ),
-    Preset(
-        "pens-cifar-iid",
-        "CIFAR-10 without any shift, 200 peers",
-        _rotation2.model_copy(update={"preset": "pens-cifar-iid", "shift": NoShift()}),
-        (bare("local"), bare("random", FETCHES), _CENTRAL[1]),
+    *_both_starts(
+        _rotation("pens-cifar-rotation2", _rotation2.peers, _compared(4, 20, epochs=10)),
+    ),
+    *_both_starts(
+        _rotation(
+            "pens-cifar-rotation2-1000",
+            PeerSettings(count=1000, train_size=25, validation_size=25),
+            _compared(4, 20, epochs=50),
+        )
+    ),
+    *_both_starts(
+        Preset(
+            "pens-cifar-iid",
+            "CIFAR-10 without any shift, 200 peers",
+            _rotation2.model_copy(update={"preset": "pens-cifar-iid", "shift": NoShift()}),
+            (bare("local"), bare("random", FETCHES), _CENTRAL[1]),
+        )
     ),
 )

@@ -1,9 +1,12 @@
-"""The final table: test results per cluster, mean ± 95% confidence interval over seeds."""
+"""The final table: test results per cluster, mean ± 95% confidence interval over seeds.
+
+Published results of the same strategies stand below ours, formed in the same way.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from rich.table import Table
+from rich.text import Text
 from scipy import stats
+
+from coterie.reports.published import Comparison, PublishedResult, PublishedTable
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,8 @@ class Outcome:
     """Models received and sent, probes included, mean over peers."""
     megabytes_per_peer: float
     is_accuracy: bool
+    validation: float = math.nan
+    """Validation accuracy (or loss) of the models that were tested, mean over peers."""
 
 
 def outcome(
@@ -64,51 +72,169 @@ def confidence(values: npt.ArrayLike) -> tuple[float, float]:
     return _mean(known), float(stats.t.ppf(0.975, len(known) - 1) * error)
 
 
-def final_table(title: str, outcomes: Sequence[Outcome]) -> Table:
-    """Return the comparison of strategies, one row each."""
+def _unpublished(result: PublishedResult) -> float | None:
+    return None
+
+
+@dataclass(frozen=True)
+class Column:
+    """One number of a result: how to get it from a run of ours, and from what was published."""
+
+    title: str
+    ours: Callable[[Outcome], float]
+    theirs: Callable[[PublishedResult], float | None] = _unpublished
+    interval: Callable[[PublishedResult], float | None] = _unpublished
+    """The published half width of the 95% interval."""
+    has_interval: bool = True
+    """Whether ours is shown with its interval."""
+    form: str = ".2f"
+
+
+def result_columns(
+    outcomes: Sequence[Outcome], published: PublishedTable | None = None
+) -> list[Column]:
+    """Return the columns of the final table; accuracies are in percent.
+
+    The mean is formed over the peers, or over the clusters where the published one is.
+    """
+    scale = 100.0 if outcomes[0].is_accuracy else 1.0
+    clusters = [
+        _cluster_column(n, outcomes, published, scale)
+        for n in range(len(outcomes[0].cluster_names))
+    ]
+    found = [*clusters, _mean_column(published, scale)]
+    if published and any(result.deviation is not None for result in published.results.values()):
+        found.append(
+            Column(
+                "std of clusters",
+                lambda each: _deviation(each.cluster_means) * scale,
+                lambda result: result.deviation,
+            )
+        )
+    return [
+        *found,
+        Column(
+            "models",
+            lambda each: each.models_per_peer,
+            lambda result: result.models,
+            has_interval=False,
+            form=",.0f",
+        ),
+        Column("MB", lambda each: each.megabytes_per_peer, has_interval=False, form=",.1f"),
+    ]
+
+
+def final_table(
+    title: str, outcomes: Sequence[Outcome], comparison: Comparison | None = None
+) -> Table:
+    """Return the comparison of strategies, one row each, and published results below their own."""
     first = outcomes[0]
+    if comparison and comparison.table.is_accuracy != first.is_accuracy:
+        comparison = None
+    published = comparison.table if comparison else None
+    labelled = by_label(outcomes)
     measure = "test accuracy %" if first.is_accuracy else "test MSE"
     table = Table(
         title=f"{title}: {measure}; models and MB sent and received per peer",
         title_justify="left",
+        caption=Text(comparison.caption(labelled)) if comparison else None,
+        caption_justify="left",
     )
     table.add_column("strategy")
-    named = [_column_title(name, outcomes, n) for n, name in enumerate(first.cluster_names)]
-    for name in (*named, "mean", "models", "MB", "seeds"):
+    columns = result_columns(outcomes, published)
+    for name in (*(column.title for column in columns), "seeds"):
         table.add_column(name, justify="right")
-    best = _best_label(outcomes)
-    for label in dict.fromkeys(each.label for each in outcomes):
-        mine = [each for each in outcomes if each.label == label]
-        per_cluster = zip(*(each.cluster_means for each in mine), strict=True)
-        cells = [_cell(values, first.is_accuracy) for values in per_cluster]
-        cells.append(_cell([each.mean for each in mine], first.is_accuracy))
-        cells.append(f"{np.mean([each.models_per_peer for each in mine]):,.0f}")
-        cells.append(f"{np.mean([each.megabytes_per_peer for each in mine]):,.1f}")
-        cells.append(str(len(mine)))
-        table.add_row(label, *cells, style="bold" if label == best else "")
+    best = _best_label(outcomes, _mean_column(published, 1.0))
+    for label, mine in labelled.items():
+        cells = [_cell(column, mine) for column in columns]
+        table.add_row(label, *cells, str(len(mine)), style="bold" if label == best else "")
+        if published:
+            _add_published(table, columns, mine, published.results.get(label))
     return table
 
 
-def _column_title(name: str, outcomes: Sequence[Outcome], number: int) -> str:
-    return name if any(not math.isnan(o.cluster_means[number]) for o in outcomes) else f"{name} (–)"
+def _add_published(
+    table: Table, columns: Sequence[Column], mine: Sequence[Outcome], result: PublishedResult | None
+) -> None:
+    """Add what was published below the row of a strategy, if anything was."""
+    if result and any(column.theirs(result) is not None for column in columns):
+        table.add_row("  published", *(_published_cell(column, result) for column in columns))
+        table.add_row("  difference", *(_difference(column, mine, result) for column in columns))
+    table.add_section()
 
 
-def _best_label(outcomes: Sequence[Outcome]) -> str:
+def by_label(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
+    """Return the outcomes of each label, one per seed, in their order."""
+    found: dict[str, list[Outcome]] = {}
+    for each in outcomes:
+        found.setdefault(each.label, []).append(each)
+    return found
+
+
+def _cluster_column(
+    number: int, outcomes: Sequence[Outcome], published: PublishedTable | None, scale: float
+) -> Column:
+    name = outcomes[0].cluster_names[number]
+    known = any(not math.isnan(each.cluster_means[number]) for each in outcomes)
+    return Column(
+        name if known else f"{name} (–)",
+        lambda each: each.cluster_means[number] * scale,
+        lambda result: published.of_cluster(result, name) if published else None,
+    )
+
+
+def _mean_column(published: PublishedTable | None, scale: float) -> Column:
+    over_clusters = published is not None and published.mean_over == "clusters"
+    return Column(
+        "mean of clusters" if over_clusters else "mean",
+        lambda each: (_known_mean(each.cluster_means) if over_clusters else each.mean) * scale,
+        lambda result: result.mean,
+        lambda result: result.interval,
+    )
+
+
+def _best_label(outcomes: Sequence[Outcome], mean: Column) -> str:
     means = {
-        label: np.mean([each.mean for each in outcomes if each.label == label])
-        for label in dict.fromkeys(each.label for each in outcomes)
+        label: np.mean([mean.ours(each) for each in mine])
+        for label, mine in by_label(outcomes).items()
     }
     sign = 1.0 if outcomes[0].is_accuracy else -1.0
     return max(means, key=lambda label: np.nan_to_num(sign * means[label], nan=-np.inf))
 
 
-def _cell(values: Sequence[float], is_accuracy: bool) -> str:
-    mean, width = confidence(values)
-    if math.isnan(mean):
+def _cell(column: Column, outcomes: Sequence[Outcome]) -> str:
+    mean, width = confidence([column.ours(each) for each in outcomes])
+    return _written(column, mean, width if column.has_interval else None)
+
+
+def _published_cell(column: Column, result: PublishedResult) -> str:
+    value = column.theirs(result)
+    return "" if value is None else _written(column, value, column.interval(result))
+
+
+def _difference(column: Column, outcomes: Sequence[Outcome], result: PublishedResult) -> str:
+    """Write ours − theirs, where there are both."""
+    theirs = column.theirs(result)
+    ours, _ = confidence([column.ours(each) for each in outcomes])
+    return "" if theirs is None or math.isnan(ours) else f"{ours - theirs:+{column.form}}"
+
+
+def _written(column: Column, value: float, width: float | None) -> str:
+    if math.isnan(value):
         return "–"
-    scale = 100.0 if is_accuracy else 1.0
-    text = f"{mean * scale:.2f}"
-    return text if math.isnan(width) else f"{text} ± {width * scale:.2f}"
+    text = f"{value:{column.form}}"
+    return text if width is None or math.isnan(width) else f"{text} ± {width:{column.form}}"
+
+
+def _known_mean(values: Sequence[float]) -> float:
+    """Return the mean of the clusters that have one."""
+    return confidence(values)[0]
+
+
+def _deviation(values: Sequence[float]) -> float:
+    """Return the standard deviation of the clusters' means, as of a whole population."""
+    known = np.array([value for value in values if not math.isnan(value)])
+    return float(known.std()) if len(known) else math.nan
 
 
 def _mean(values: npt.NDArray[np.float64]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,6 +66,25 @@ def traffic(columns: dict[str, npt.NDArray[Any]], num_peers: int) -> dict[str, n
         counts[f"models_{side}"] = np.bincount(who[keep], minlength=num_peers).astype(np.int32)
         counts[f"bytes_{side}"] = np.bincount(who[keep], size, num_peers).astype(np.int64)
     return counts
+
+
+def chosen_statistics(
+    chosen: Sequence[npt.NDArray[np.int64] | None], clusters: npt.NDArray[np.int64]
+) -> dict[str, npt.NDArray[Any]]:
+    """Return, per peer that keeps a list of neighbours, how many of them are of its true cluster.
+
+    `num_true` is how many there are to be found: the others of its cluster.
+    """
+    lists = [(peer, listed) for peer, listed in enumerate(chosen) if listed is not None]
+    peers = np.array([peer for peer, _ in lists], np.int64)
+    same = [np.count_nonzero(clusters[listed] == clusters[peer]) for peer, listed in lists]
+    return {
+        "peer": peers.astype(np.int32),
+        "cluster": clusters[peers].astype(np.int32),
+        "num_chosen": np.array([len(listed) for _, listed in lists], np.int32),
+        "num_same_cluster": np.array(same, np.int32),
+        "num_true": (np.bincount(clusters)[clusters[peers]] - 1).astype(np.int32),
+    }
 
 
 def neighbour_statistics(

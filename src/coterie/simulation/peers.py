@@ -15,6 +15,7 @@ from coterie.randomness import generator, key_bits
 from coterie.simulation.round import Round
 from coterie.simulation.scoring import Question, measure
 from coterie.simulation.state import State, copy_rows
+from coterie.simulation.watching import true_similarities, watched_measurements
 from coterie.strategies.base import (
     AskScore,
     Fetch,
@@ -40,7 +41,9 @@ class PeerRuntime:
         self._state = state
         self.strategies = strategies
         self._everybody = np.arange(state.num_peers)
-        state.keep_for(frozenset().union(*(strategy.needs() for strategy in strategies)))
+        state.settings.watch.check(state.num_peers)
+        asked = (strategy.needs() for strategy in strategies)
+        state.keep_for(watched_measurements(state.settings.watch).union(*asked))
         self._messages = [strategy.message() for strategy in strategies]
         self._inboxes: list[dict[int, Matrix]] = [{} for _ in strategies]
         self._held: list[dict[int, Matrix]] = [{} for _ in strategies]
@@ -67,6 +70,16 @@ class PeerRuntime:
     def run(self, now: Round) -> None:
         """Run one round for the active peers."""
         self._trainings[:] = 0
+        self._watch(now)
+        self._run(now)
+        now.chosen = [strategy.neighbours() for strategy in self.strategies]
+
+    def _watch(self, now: Round) -> None:
+        watch = self._state.settings.watch
+        if watch.peers and now.number % watch.every == 0:
+            now.similarities = true_similarities(self._state, now.truth.clusters)
+
+    def _run(self, now: Round) -> None:
         active = now.active_peers
         if self._state.settings.schedule == "synchronous":
             self._drive(now, active)
@@ -146,9 +159,9 @@ class PeerRuntime:
         for peer, request in requests.items():
             self._check_targets(now, peer, request)
             offers = []
+            updates = self._state.layout.num_bytes * self._num_updates(peer)
             for sender in request.peers:
-                beside = sum(array.nbytes for array in self._messages[sender].values())
-                beside += self._state.layout.num_bytes * self._num_updates(peer)
+                beside = updates + sum(array.nbytes for array in self._messages[sender].values())
                 if self._transmit(now, "fetch", peer, peer, sender, beside):
                     offers.append(self._offer(sender))
                     self._held[peer][sender] = self._state.published[sender]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -61,7 +63,8 @@ class Recorder:
             return
         part = _part_name(self._rounds[0], self._rounds[-1])
         for name, tables in self._rows.items():
-            _write(self._run / name, part, pa.concat_tables(tables))
+            if tables:
+                _write(self._run / name, part, pa.concat_tables(tables))
         # Only when all are written: a flush that failed can be repeated.
         for tables in self._rows.values():
             tables.clear()
@@ -139,7 +142,10 @@ def _clock() -> tuple[float, float]:
 
 
 def _cpu_seconds() -> float:
-    process = psutil.Process()
-    return sum(
-        sum(one.cpu_times()[:2]) for one in (process, *process.children()) if one.is_running()
-    )
+    # psutil could find the workers too, but would look at all processes of the machine.
+    workers = [child.pid for child in multiprocessing.active_children()]
+    total = 0.0
+    for number in (None, *workers):
+        with suppress(psutil.NoSuchProcess):  # it has just ended
+            total += sum(psutil.Process(number).cpu_times()[:2])
+    return total

@@ -1,7 +1,8 @@
 """The tables of a run: their columns, and reading them while the run goes on or after it.
 
 A run folder holds each table as `NAME.parquet` once the run has finished, and until then as parts
-in the folder `NAME/`, named by their first and last round.
+in the folder `NAME/`, named by their first and last round. A table that had nothing to record, such
+as `similarities` when nobody was watched, is not there.
 """
 
 from __future__ import annotations
@@ -47,6 +48,23 @@ SCHEMAS = {
             ("num_same_cluster", pa.int32()),
             ("weight_others", pa.float64()),
             ("weight_same_cluster", pa.float64()),
+        ]
+    ),
+    "chosen_neighbours": pa.schema(
+        [
+            *_WHO,
+            ("num_chosen", pa.int32()),
+            ("num_same_cluster", pa.int32()),
+            ("num_true", pa.int32()),
+        ]
+    ),
+    "similarities": pa.schema(
+        [
+            *_WHO,
+            ("other", pa.int32()),
+            ("other_cluster", pa.int32()),
+            ("metric", pa.string()),
+            ("similarity", pa.float64()),
         ]
     ),
     "timings": pa.schema(

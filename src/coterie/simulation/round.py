@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from coterie.simulation.exchanges import ExchangeLog, neighbour_statistics, traffic
+from coterie.simulation.exchanges import (
+    ExchangeLog,
+    chosen_statistics,
+    neighbour_statistics,
+    traffic,
+)
 from coterie.strategies.base import GroundTruth
 
+Columns: TypeAlias = dict[str, npt.NDArray[Any]]
 STATUSES = ("active", "offline", "stopped")
 MEASURES = (
     "train_loss",
@@ -36,6 +42,10 @@ class Round:
     stopped: npt.NDArray[np.bool_]
     truth: GroundTruth
     exchanges: ExchangeLog = field(default_factory=ExchangeLog)
+    similarities: Columns = field(default_factory=dict)
+    """Of watched peers to all others, when the round began; empty if nobody was watched."""
+    chosen: list[npt.NDArray[np.int64] | None] = field(default_factory=list)
+    """The neighbours each peer stated when the round ended; None: it keeps no list."""
 
     def __post_init__(self) -> None:
         self.merged = np.zeros(len(self.online), dtype=bool)
@@ -46,8 +56,19 @@ class Round:
         """Those who take part: online and not stopped."""
         return np.flatnonzero(self.online & ~self.stopped)
 
-    def tables(self) -> dict[str, dict[str, npt.NDArray[Any]]]:
+    def tables(self) -> dict[str, Columns]:
         """Return the columns of every table this round adds rows to."""
+        optional = {
+            "similarities": self.similarities,
+            "chosen_neighbours": chosen_statistics(self.chosen, self.truth.clusters),
+        }
+        return self._peers_and_exchanges() | {
+            name: {"round": np.full(len(columns["peer"]), self.number, np.int32), **columns}
+            for name, columns in optional.items()
+            if columns and len(columns["peer"])
+        }
+
+    def _peers_and_exchanges(self) -> dict[str, Columns]:
         num_peers = len(self.online)
         exchanges = self.exchanges.columns()
         status = np.where(self.stopped, 2, np.where(self.online, 0, 1))

@@ -5,16 +5,15 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import FrameType
 
 from coterie.errors import Interrupted
+from coterie.learning.choice import Tell
 from coterie.simulation.checkpoint import Checkpoints
 from coterie.simulation.recorder import Recorder
 from coterie.simulation.round import Round
 from coterie.simulation.simulator import Simulation
-
-Tell = Callable[[str], None]
 
 
 def run_to_end(
@@ -25,28 +24,30 @@ def run_to_end(
     checkpoint_every: int = 1,
     on_round: Callable[[Round], None] | None = None,
     tell: Tell = print,
+    asked_to_stop: Callable[[], bool] | None = None,
 ) -> None:
     """Advance until finished. Whatever ends it, what was computed is on disk.
 
     After a first Ctrl-C the round is finished and saved; a second one ends at once and loses what
-    came after the last checkpoint.
+    came after the last checkpoint. Whoever gives `asked_to_stop` answers Ctrl-C himself.
     """
     if checkpoints is not None:
         _resume(simulation, recorder, checkpoints, tell)
-    with _asked_to_stop(tell) as stop:
+    with nullcontext(asked_to_stop) if asked_to_stop else stop_by_signal(tell) as asked:
         try:
             while not simulation.finished:
                 now = simulation.advance()
                 recorder.add(now)
                 if on_round is not None:
                     on_round(now)
-                due = now.number % checkpoint_every == 0 or simulation.finished or stop.is_set()
+                stop = asked()
+                due = now.number % checkpoint_every == 0 or simulation.finished or stop
                 if checkpoints is not None and due:
                     # Records first: a checkpoint promises that everything before it is recorded.
                     recorder.flush()
                     checkpoints.write(simulation.next_round, simulation.save())
                 recorder.flush_if_due()
-                if stop.is_set() and not simulation.finished:
+                if stop and not simulation.finished:
                     raise Interrupted(f"Stopped by Ctrl-C after round {now.number}.")
         finally:
             recorder.flush()
@@ -63,11 +64,11 @@ def _resume(
 
 
 @contextmanager
-def _asked_to_stop(tell: Tell) -> Iterator[threading.Event]:
-    """Yield an event that the first Ctrl-C or SIGTERM sets; a second Ctrl-C interrupts."""
+def stop_by_signal(tell: Tell) -> Iterator[Callable[[], bool]]:
+    """Yield whether Ctrl-C was pressed, or SIGTERM sent; the second time it interrupts."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
-        yield stop  # signals reach the main thread only
+        yield stop.is_set  # signals reach the main thread only
         return
 
     def handle(number: int, frame: FrameType | None) -> None:
@@ -78,7 +79,7 @@ def _asked_to_stop(tell: Tell) -> Iterator[threading.Event]:
 
     previous = {kind: signal.signal(kind, handle) for kind in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield stop
+        yield stop.is_set
     finally:
         for kind, handler in previous.items():
             signal.signal(kind, handler)

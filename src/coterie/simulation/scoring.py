@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -27,18 +28,27 @@ def measure(state: State, questions: Sequence[Question]) -> list[float]:
     """Answer all questions together; NaN where there is no answer."""
     values = np.full(len(questions), np.nan)
     on_data = [n for n, q in enumerate(questions) if q.metric in ("loss", "accuracy")]
+    # PENS asks the same peers several times within a round: one evaluation answers them all.
+    pairs = list(dict.fromkeys((questions[n].model, questions[n].judge) for n in on_data))
     jobs = [
-        EvaluateJob(
-            ModelReference("published", questions[n].model),
-            state.samples[questions[n].judge].train,
-        )
-        for n in on_data
+        EvaluateJob(ModelReference("published", model), state.samples[judge].train)
+        for model, judge in pairs
     ]
-    for n, result in zip(on_data, state.trainer.evaluate(jobs), strict=True):
+    results = dict(zip(pairs, state.trainer.evaluate(jobs), strict=True))
+    for n in on_data:
+        result = results[questions[n].model, questions[n].judge]
         values[n] = result.loss if questions[n].metric == "loss" else result.accuracy
     for n in sorted(set(range(len(questions))) - set(on_data)):
         values[n] = _by_weights(state, questions[n])
     return [float(value) for value in values]
+
+
+def scores(state: State, judge: int, models: Sequence[int], metric: Metric) -> dict[int, float]:
+    """Return the values of several models in one judge's eyes; those without are left out."""
+    values = measure(state, [Question(model, judge, metric) for model in models])
+    return {
+        model: value for model, value in zip(models, values, strict=True) if not math.isnan(value)
+    }
 
 
 def _by_weights(state: State, question: Question) -> float:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from coterie.errors import ConfigError
 from coterie.learning.trainer import TrainingSettings
 from coterie.settings import Settings
+from coterie.similarity import Similarity
 
 
 class Absence(Settings):
@@ -40,6 +42,43 @@ class NetworkSettings(Settings):
     """How likely each message is lost on its way."""
 
 
+class WatchSettings(Settings):
+    """Whose true similarity to everybody else is recorded; nobody's, unless peers are named.
+
+    Watching takes time, but changes no result. Strategies with a server have nobody to watch.
+    """
+
+    peers: tuple[Annotated[int, Field(ge=0)], ...] = ()
+    """The numbers of the peers to watch, such as [0, 25]."""
+    metrics: tuple[Similarity, ...] = (
+        "inverse-loss",
+        "cosine-weights",
+        "inverse-distance",
+        "cosine-gradients",
+    )
+    """How similarity is measured."""
+    alpha: float = Field(1.0, ge=0, le=1)
+    """For cosine-gradients: the share of the last local training, see docs/algorithms.md."""
+    every: int = Field(1, ge=1)
+    """Rounds between measurements."""
+
+    @field_validator("peers", "metrics")
+    @classmethod
+    def _each_once(cls, values: tuple[int | str, ...]) -> tuple[int | str, ...]:
+        if len(set(values)) != len(values):
+            raise ValueError("each may be named only once")
+        return values
+
+    def check(self, num_peers: int) -> None:
+        """Raise a ConfigError if somebody is to be watched who does not exist."""
+        for peer in self.peers:
+            if peer >= num_peers:
+                raise ConfigError(
+                    f"watch.peers names peer {peer}, but the {num_peers} peers are numbered 0 to "
+                    f"{num_peers - 1}."
+                )
+
+
 class SimulationSettings(Settings):
     """How rounds are run and what is remembered of them."""
 
@@ -61,3 +100,4 @@ class SimulationSettings(Settings):
     """Rounds between tests; the last round, and the last before a shift, are always tested."""
     training: TrainingSettings = TrainingSettings()
     network: NetworkSettings = NetworkSettings()
+    watch: WatchSettings = WatchSettings()

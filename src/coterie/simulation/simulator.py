@@ -10,8 +10,7 @@ from torch import nn
 
 from coterie.data.world import World
 from coterie.errors import ConfigError
-from coterie.learning.parallel import ParallelTrainer, can_fork
-from coterie.learning.torch_trainer import TorchTrainer
+from coterie.learning.choice import Tell, make_trainer
 from coterie.models.layout import Layout
 from coterie.simulation.peers import PeerRuntime
 from coterie.simulation.round import Round
@@ -33,6 +32,7 @@ class Simulation:
         settings: SimulationSettings,
         *,
         threads: int = 1,
+        tell: Tell = print,
     ) -> None:
         if settings.best_by == "accuracy" and not world.is_classification:
             raise ConfigError("best_by = accuracy needs classes; use best_by = loss here.")
@@ -55,19 +55,19 @@ class Simulation:
             if isinstance(first, ServerStrategy)
             else PeerRuntime(self.state, _for_every_peer(make_strategy, world.num_peers))
         )
-        self._bind_trainer(build, threads)
+        self._bind_trainer(build, threads, tell)
 
-    def _bind_trainer(self, build: Callable[[], nn.Module], threads: int) -> None:
+    def _bind_trainer(self, build: Callable[[], nn.Module], threads: int, tell: Tell) -> None:
         if threads < 1:
             raise ConfigError(f"At least one thread is needed, not {threads}.")
-        trainer = TorchTrainer(
+        self.state.trainer = make_trainer(
             build,
             self.settings.training,
             self.state.workspace,
+            threads=min(threads, self.world.num_peers),
             is_classification=self.world.is_classification,
+            tell=tell,
         )
-        parallel = threads > 1 and self.world.num_peers > 1 and can_fork()
-        self.state.trainer = ParallelTrainer(trainer, threads) if parallel else trainer
 
     def __enter__(self) -> Simulation:
         return self

@@ -151,6 +151,10 @@ class State:
         self._tested[:, outdated] = self._evaluate("best", outdated, "test")
         now.measures["test_loss"][:], now.measures["test_accuracy"][:] = self._tested
 
+    def validate_best(self) -> npt.NDArray[np.float64]:
+        """Return validation losses and accuracies of the best models, those tested, (2, K)."""
+        return self._evaluate("best", np.arange(self.num_peers), "validation")
+
     def _remember(self, now: Round, peers: Peers, values: npt.NDArray[np.float64]) -> None:
         improved = self.progress.consider(peers, now.number, values[0], values[1])
         copy_rows(self.best, self.current, improved)

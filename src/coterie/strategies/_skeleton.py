@@ -1,4 +1,4 @@
-"""Skeleton: copy this file to start a strategy of your own, then add it to `strategies/__init__`.
+"""Skeleton: copy this file to start a strategy of your own, then add it to `catalogue.py`.
 
 State the idea in one sentence and name the paper. Keep to the order of the paper's algorithm box,
 and to its symbols in comments. The conformance tests run over this file too, so it always works.

@@ -11,10 +11,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from coterie.errors import ConfigError
 
@@ -30,6 +31,11 @@ Message: TypeAlias = Mapping[str, npt.NDArray[Any]]
 """Named arrays that travel with a model, such as a similarity table."""
 State: TypeAlias = dict[str, Any]
 """Plain data: numbers, text, None, arrays, and lists and dicts of these."""
+
+# Kinds of options; `make_strategy` refuses what is out of their range.
+Count: TypeAlias = Annotated[int, Field(ge=1)]
+Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
+Temperature: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True)
@@ -235,3 +241,7 @@ class Strategy(Configurable):
     def needs(self) -> frozenset[Metric]:
         """Return the metrics I will ask for, so that a runtime can keep what they need."""
         return frozenset()
+
+    def neighbours(self) -> npt.NDArray[np.int64] | None:
+        """Return the peers I hold to be of my kind, for the records; None: I keep no such list."""
+        return None

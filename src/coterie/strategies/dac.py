@@ -14,8 +14,20 @@ import numpy as np
 
 from coterie.merging import MergeRule, merge_weights
 from coterie.sampling import Chances, Unseen, softmax_chances
-from coterie.similarity import Measuring, Similarity, ask, measure, measurements
-from coterie.strategies.base import Depth, Fetch, Me, Merge, Message, Metric, Offer, Plan, Strategy
+from coterie.similarity import ON_DATA, Measuring, Similarity, ask, measure, measurements
+from coterie.strategies.base import (
+    Depth,
+    Fetch,
+    Me,
+    Merge,
+    Message,
+    Metric,
+    Offer,
+    Plan,
+    Share,
+    Strategy,
+    Temperature,
+)
 from coterie.strategies.finetuning import train
 from coterie.tables import Hops, SimilarityTable, Values
 
@@ -30,11 +42,11 @@ class DAC(Strategy):
     """
 
     fetches: int = 5
-    tau: float = 30.0
+    tau: Temperature = 30.0
     temperature: Literal["constant", "growing"] = "constant"
     rescale: bool = False
     metric: Similarity = "inverse-loss"
-    alpha: float = 1.0
+    alpha: Share = 1.0
     measured_by: Literal["me", "them"] = "me"
     two_hop: bool = True
     hops: Hops = "two"
@@ -54,7 +66,7 @@ class DAC(Strategy):
         scores = yield from self._measure(offers)
         self.table.measured(scores)
         if self.two_hop:
-            self.table.heard(me.peer, offers, scores)
+            self.table.heard(me, offers, scores)
         yield Merge(merge_weights(self.merge, me, offers, chances))
         yield from train(finetune=self.finetune, depth=self.depth)
 
@@ -80,7 +92,8 @@ class DAC(Strategy):
         return measurements(self.metric, self.alpha)
 
     def _measure(self, offers: list[Offer]) -> Measuring:
-        if self.measured_by == "them":
+        """Measure s_i(k); weights compare alike from both sides, so only data have a direction."""
+        if self.measured_by == "them" and self.metric in ON_DATA:
             return (yield from ask(tuple(offer.peer for offer in offers), self.metric))
         return (yield from measure(offers, self.metric, self.alpha))
 

@@ -6,15 +6,29 @@ the data are probably like mine.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from coterie.errors import ConfigError
 from coterie.merging import federated_average
 from coterie.sampling import uniform
-from coterie.similarity import Measuring, Scores, Similarity, ask, measure, measurements
-from coterie.strategies.base import Fetch, Me, Merge, Metric, Plan, Strategy, Train
+from coterie.similarity import ON_DATA, Scores, Similarity, ask, measure, measurements
+from coterie.strategies.base import (
+    Fetch,
+    Me,
+    Merge,
+    Metric,
+    Offer,
+    Plan,
+    Request,
+    Share,
+    Strategy,
+    Train,
+)
+from coterie.strategies.fetching import fetch_missing
 
 
 @dataclass
@@ -28,7 +42,7 @@ class Greedy(Strategy):
     fetches: int = 4
     samples: int = 20
     metric: Similarity = "accuracy"
-    alpha: float = 1.0
+    alpha: Share = 1.0
     epsilon: float = 0.0
     decay: float = 1.0
 
@@ -38,9 +52,9 @@ class Greedy(Strategy):
     def round(self, me: Me) -> Plan:
         """Ask, select, explore, fetch, average, train."""
         sampled = uniform(me.rng, me.others, self.samples)
-        scores = yield from scores_of(sampled, self.metric, self.alpha)
+        scores, held = yield from scores_of(sampled, self.metric, self.alpha)
         selected = self.explore(me, tuple(scores), best(scores, self.fetches))
-        offers = yield Fetch(selected)
+        offers = yield from fetch_missing(selected, held)
         yield Merge(federated_average(me, offers))
         yield Train()
 
@@ -71,11 +85,17 @@ class Greedy(Strategy):
             )
 
 
-def scores_of(peers: tuple[int, ...], metric: Similarity, alpha: float) -> Measuring:
-    """Score peers: by my model on their data, or by weights, for which their models are fetched."""
-    if metric in ("accuracy", "inverse-loss"):
-        return (yield from ask(peers, metric))
-    return (yield from measure((yield Fetch(peers)), metric, alpha))
+def scores_of(
+    peers: tuple[int, ...], metric: Similarity, alpha: float
+) -> Generator[Request, Any, tuple[Scores, list[Offer]]]:
+    """Score peers: by my model on their data, or by weights, for which their models are fetched.
+
+    Returns the scores and what was fetched.
+    """
+    if metric in ON_DATA:
+        return (yield from ask(peers, metric)), []
+    offers: list[Offer] = yield Fetch(peers)
+    return (yield from measure(offers, metric, alpha)), offers
 
 
 def best(scores: Scores, count: int) -> tuple[int, ...]:

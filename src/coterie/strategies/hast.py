@@ -6,12 +6,27 @@ are merged with random peers, then the classifier alone with similar ones.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
+from typing import Any
 
-from coterie.merging import federated_average
+from coterie.merging import MergeRule, federated_average, merge_weights
 from coterie.sampling import Unseen, softmax_chances, uniform
 from coterie.similarity import Similarity, measure, measurements
-from coterie.strategies.base import Depth, Fetch, Me, Merge, Message, Metric, Plan, Strategy
+from coterie.strategies.base import (
+    Depth,
+    Fetch,
+    Me,
+    Merge,
+    Message,
+    Metric,
+    Offer,
+    Plan,
+    Request,
+    Share,
+    Strategy,
+    Temperature,
+)
 from coterie.strategies.finetuning import train
 from coterie.tables import Hops, SimilarityTable
 
@@ -20,18 +35,20 @@ from coterie.tables import Hops, SimilarityTable
 class HAST(Strategy):
     """Merges everything with n = `fetches` random peers, then the classifier with n similar ones.
 
-    The classifier φ is the last `depth` layers; what is before is the feature extractor θ.
+    The classifier φ is the last `depth` layers; what is before is the feature extractor θ. With
+    `merge="fedsim"` step 2 weighs peers by p_i, from which it drew them; step 1 has no p_i.
     """
 
     fetches: int = 3
-    tau: float = 30.0
+    tau: Temperature = 30.0
     depth: Depth = "classifier"
     finetune: bool = True
     metric: Similarity = "inverse-loss"
-    alpha: float = 1.0
+    alpha: Share = 1.0
     two_hop: bool = True
     hops: Hops = "two"
     unseen: Unseen = "zero"
+    merge: MergeRule = "fedavg"
     table: SimilarityTable = field(default_factory=SimilarityTable, init=False)
 
     name = "hast"
@@ -39,23 +56,25 @@ class HAST(Strategy):
 
     def round(self, me: Me) -> Plan:
         """Step 1 merges θ and φ, step 2 merges φ, step 3 trains and fine-tunes φ."""
-        yield from self._merge(me, uniform(me.rng, me.others, self.fetches), None)
+        offers = yield from self._meet(me, uniform(me.rng, me.others, self.fetches))
+        yield Merge(federated_average(me, offers))
         similarities = self.table.similarities(me.others)
         chances = softmax_chances(me.others, similarities, self.tau, self.unseen)
-        yield from self._merge(me, chances.sample(me.rng, self.fetches), self.depth)
+        offers = yield from self._meet(me, chances.sample(me.rng, self.fetches))
+        yield Merge(merge_weights(self.merge, me, offers, chances), last_layers=self.depth)
         yield from train(finetune=self.finetune, depth=self.depth)
 
-    def _merge(self, me: Me, peers: tuple[int, ...], depth: Depth) -> Plan:
-        """Fetch, measure, remember, merge; in step 2 too, a measurement is stored like any other.
+    def _meet(self, me: Me, peers: tuple[int, ...]) -> Generator[Request, Any, list[Offer]]:
+        """Fetch, measure, remember; in step 2 too, a measurement is stored like any other.
 
         All models are those from the start of the round, but my own is as the last step left it.
         """
-        offers = yield Fetch(peers)
+        offers: list[Offer] = yield Fetch(peers)
         scores = yield from measure(offers, self.metric, self.alpha)
         self.table.measured(scores)
         if self.two_hop:
-            self.table.heard(me.peer, offers, scores)
-        yield Merge(federated_average(me, offers), last_layers=depth)
+            self.table.heard(me, offers, scores)
+        return offers
 
     def message(self) -> Message:
         """Pass my table on with my model."""

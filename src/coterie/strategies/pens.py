@@ -14,7 +14,8 @@ import numpy.typing as npt
 from coterie.merging import federated_average
 from coterie.sampling import uniform
 from coterie.similarity import Similarity, measurements
-from coterie.strategies.base import Fetch, Me, Merge, Metric, Plan, Strategy, Train
+from coterie.strategies.base import Fetch, Me, Merge, Metric, Offer, Plan, Share, Strategy, Train
+from coterie.strategies.fetching import fetch_missing
 from coterie.strategies.greedy import best, check_samples, scores_of
 
 
@@ -32,7 +33,7 @@ class PENS(Strategy):
     exploration_epochs: int = 10
     later_fetches: int = 20
     metric: Similarity = "accuracy"
-    alpha: float = 1.0
+    alpha: Share = 1.0
     num_selected: npt.NDArray[np.int64] = field(
         default_factory=lambda: np.zeros(0, np.int64), init=False
     )
@@ -58,13 +59,15 @@ class PENS(Strategy):
     def _find_neighbours(self, me: Me) -> Plan:
         """Select `samplings` times, remember all selections, merge the last one."""
         selected: tuple[int, ...] = ()
+        held: list[Offer] = []
         for _ in range(self.samplings):
             sampled = uniform(me.rng, me.others, self.samples)
-            scores = yield from scores_of(sampled, self.metric, self.alpha)
+            scores, fetched = yield from scores_of(sampled, self.metric, self.alpha)
+            held += fetched
             selected = best(scores, self.fetches)
             self.num_sampled = counted(self.num_sampled, tuple(scores))
             self.num_selected = counted(self.num_selected, selected)
-        offers = yield Fetch(selected)
+        offers = yield from fetch_missing(selected, held)
         yield Merge(federated_average(me, offers))
         yield Train(epochs=self.exploration_epochs)
 

@@ -1,0 +1,65 @@
+"""The tables of one run, finished or not, up to its last round that is recorded in full."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from coterie.errors import StorageError
+from coterie.simulation.exchanges import SERVER
+from coterie.simulation.records import read_table
+
+_PEERS = ("peer", "receiver", "sender", "other")
+_CLUSTERS = ("cluster", "other_cluster", "step")
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What a run of one strategy with one seed has recorded so far."""
+
+    label: str
+    seed: int
+    folder: Path
+    num_peers: int
+    _tables: dict[str, pa.Table] = field(default_factory=dict, repr=False)
+
+    def table(self, name: str) -> pa.Table:
+        """Return a table; while a run goes on, only rounds that all tables hold."""
+        if name not in self._tables:
+            table = read_table(self.folder, name)
+            self._check(name, table)
+            complete = pc.less_equal(table["round"], self.last_round)
+            self._tables[name] = table.filter(complete)
+        return self._tables[name]
+
+    @property
+    def last_round(self) -> int:
+        """The last round that is recorded in full; −1 if there is none."""
+        if "timings" not in self._tables:
+            # The timings of a round are written after everything else of it.
+            self._tables["timings"] = read_table(self.folder, "timings")
+        last: int | None = pc.max(self._tables["timings"]["round"]).as_py()
+        return -1 if last is None else last
+
+    def _check(self, name: str, table: pa.Table) -> None:
+        """Refuse tables that no run can have written: gaps, or peers that do not exist."""
+        limits = {
+            **dict.fromkeys(_PEERS, (SERVER if name == "exchanges" else 0, self.num_peers - 1)),
+            **dict.fromkeys(_CLUSTERS, (0, None)),
+        }
+        for column in table.column_names:
+            values = table[column]
+            lowest, highest = limits.get(column, (None, None))
+            if (
+                values.null_count
+                or (lowest is not None and table.num_rows and pc.min(values).as_py() < lowest)
+                or (highest is not None and table.num_rows and pc.max(values).as_py() > highest)
+            ):
+                raise StorageError(
+                    f"The table '{name}' of {self.folder} is damaged: its column '{column}' holds "
+                    f"values that no run of {self.num_peers} peers records. Run it again in "
+                    "another folder."
+                )

@@ -1,0 +1,170 @@
+"""One run in its folder: executed, or continued, until it has been summed up.
+
+RUN/config.yaml         the full resolved configuration
+RUN/software.json       the versions the results were made with
+RUN/*.parquet           the tables (parts in folders of the same names meanwhile)
+RUN/checkpoints/        the newest two checkpoints; deleted when the run has finished
+RUN/models.safetensors  every peer's best model, when the run has finished
+RUN/summary.json        what the run reached; its presence means the run has finished
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from importlib import metadata
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import TypeAdapter, ValidationError
+
+from coterie.config import RunConfig, build_model, to_yaml
+from coterie.data.scenario import Scenario
+from coterie.errors import StorageError
+from coterie.learning.choice import Tell
+from coterie.reports.tables import Outcome, outcome
+from coterie.simulation.checkpoint import Checkpoints
+from coterie.simulation.recorder import Recorder
+from coterie.simulation.round import Round
+from coterie.simulation.run import run_to_end
+from coterie.simulation.simulator import Simulation
+from coterie.storage import explained, locked, make_folder, write_atomically, write_text
+from coterie.strategies import make_strategy
+from coterie.tensors import write_tensors
+
+CONFIG, SUMMARY = "config.yaml", "summary.json"
+PACKAGES = (
+    "coterie",
+    "torch",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "pyarrow",
+    "safetensors",
+    "pillow",
+)
+
+
+@dataclass(frozen=True)
+class Glimpse:
+    """What is shown of a finished round while a run goes on; NaN: not measured."""
+
+    round: int
+    validation_accuracy: float
+    validation_loss: float
+
+
+@dataclass(frozen=True)
+class Run:
+    """One strategy with one seed."""
+
+    folder: Path
+    config: RunConfig
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """What the run reached, or None if it has not finished."""
+        path = self.folder / SUMMARY
+        if not path.exists():
+            return None
+        try:
+            return TypeAdapter(Outcome).validate_json(path.read_bytes())
+        except (OSError, ValidationError):
+            raise StorageError(
+                f"{path} is damaged. Delete it and resume the run to write it again."
+            ) from None
+
+    def lay_out(self) -> None:
+        """Make the folder of a run that is about to begin."""
+        make_folder(self.folder)
+        write_text(self.folder / CONFIG, to_yaml(self.config))
+        write_text(self.folder / "software.json", json.dumps(software_versions(), indent=2))
+
+
+def execute(
+    run: Run,
+    scenario: Callable[[], Scenario],
+    *,
+    threads: int,
+    on_round: Callable[[Glimpse], None] | None = None,
+    tell: Tell = print,
+    asked_to_stop: Callable[[], bool] | None = None,
+    how_to_continue: str,
+) -> None:
+    """Run, or resume, one run, unless it has finished."""
+    with locked(run.folder):
+        if run.outcome is not None:
+            return
+        config, world = run.config, scenario()
+        recorder = Recorder(run.folder)
+        with Simulation(
+            world,
+            lambda: build_model(config, world.num_outputs),
+            lambda: make_strategy(config.strategy["name"], config.strategy_options()),
+            config,
+            threads=threads,
+            tell=tell,
+        ) as simulation:
+            try:
+                run_to_end(
+                    simulation,
+                    recorder,
+                    Checkpoints(run.folder / "checkpoints"),
+                    checkpoint_every=config.checkpoint_every,
+                    on_round=(lambda now: on_round(_glimpse(now))) if on_round else None,
+                    tell=tell,
+                    asked_to_stop=asked_to_stop,
+                )
+                _finish(run, recorder, simulation)
+            except StorageError as error:
+                # What was wrong before the first round would be wrong again.
+                if simulation.next_round > 0:
+                    error.add_note(how_to_continue)
+                raise
+
+
+def software_versions() -> dict[str, str]:
+    """Return the versions of everything that can change results."""
+    versions = {package: metadata.version(package) for package in PACKAGES}
+    return {"python": platform.python_version(), "platform": platform.platform(), **versions}
+
+
+def _finish(run: Run, recorder: Recorder, simulation: Simulation) -> None:
+    """Keep the best models, sum up, and drop the checkpoints, in this order."""
+    write_atomically(run.folder, lambda file: _write_models(file, simulation))
+    is_accuracy = simulation.world.is_classification
+    tested = outcome(
+        recorder.table("metrics"),
+        run.config.label,
+        run.config.seed,
+        simulation.world.cluster_names,
+        is_accuracy=is_accuracy,
+    )
+    losses, accuracies = simulation.state.validate_best()
+    reached = replace(tested, validation=float((accuracies if is_accuracy else losses).mean()))
+    write_text(run.folder / SUMMARY, json.dumps(asdict(reached), indent=2))
+    with explained(f"remove the checkpoints of {run.folder}"):
+        shutil.rmtree(run.folder / "checkpoints")
+
+
+def _write_models(file: BinaryIO, simulation: Simulation) -> str:
+    write_tensors(file, {"best": simulation.state.best}, {})
+    return "models.safetensors"
+
+
+def _glimpse(now: Round) -> Glimpse:
+    return Glimpse(
+        now.number,
+        _known_mean(now.measures["validation_accuracy_trained"]),
+        _known_mean(now.measures["validation_loss_trained"]),
+    )
+
+
+def _known_mean(values: npt.NDArray[np.float64]) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else float("nan")

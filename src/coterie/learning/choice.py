@@ -1,0 +1,101 @@
+"""Which trainer a run uses: the compiled one where it can, torch everywhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from coterie.errors import ConfigError
+from coterie.learning.native.check import check_gradients
+from coterie.learning.native.library import Library, find_library
+from coterie.learning.native.program import Step, Unsupported, recognise
+from coterie.learning.native.trainer import NativeTrainer
+from coterie.learning.parallel import ParallelTrainer, can_fork
+from coterie.learning.torch_trainer import TorchTrainer, check_module
+from coterie.learning.trainer import Trainer, TrainingSettings, Workspace
+from coterie.models.layout import Layout
+
+Tell = Callable[[str], None]
+Shape = tuple[int, ...]
+
+_told: set[str] = set()
+
+
+def make_trainer(
+    build: Callable[[], nn.Module],
+    settings: TrainingSettings,
+    workspace: Workspace,
+    *,
+    threads: int,
+    is_classification: bool,
+    tell: Tell,
+) -> Trainer:
+    """Return a trainer for modules such as `build` makes, on `threads` threads or processes."""
+    module = build()
+    check_module(module, workspace.pools, is_classification=is_classification)
+    if settings.trainer != "torch":
+        try:
+            return _native(
+                module, settings, workspace, threads=threads, is_classification=is_classification
+            )
+        except Unsupported as reason:
+            if settings.trainer == "native":
+                raise ConfigError(
+                    f"The compiled trainer cannot train this model: {reason}. Use "
+                    "training.trainer = auto or torch."
+                ) from None
+            _tell_once(f"Training with torch instead of the compiled trainer: {reason}.", tell)
+    trainer = TorchTrainer(build, settings, workspace, is_classification=is_classification)
+    return ParallelTrainer(trainer, threads) if threads > 1 and can_fork() else trainer
+
+
+def load_before_fork(module: nn.Module, settings: TrainingSettings, shape: Shape) -> None:
+    """Load here, once, what every forked process would otherwise load for itself."""
+    try:
+        if settings.trainer != "torch":
+            _recognised(module, shape)
+            return
+    except Unsupported:
+        pass
+    # torch loads its compiler with the first optimiser, which takes seconds.
+    torch.optim.SGD([torch.zeros(1)], lr=1.0)
+
+
+def _native(
+    module: nn.Module,
+    settings: TrainingSettings,
+    workspace: Workspace,
+    *,
+    threads: int,
+    is_classification: bool,
+) -> NativeTrainer:
+    shape = workspace.pools[0].inputs.shape[1:]
+    library, layout, steps = _recognised(module, shape)
+    check_gradients(library, steps, module, shape, is_classification=is_classification)
+    return NativeTrainer(
+        library,
+        steps,
+        layout,
+        settings,
+        workspace,
+        threads=threads,
+        is_classification=is_classification,
+    )
+
+
+def _recognised(module: nn.Module, shape: Shape) -> tuple[Library, Layout, list[Step]]:
+    """Return the compiled library, and the module as it can run it."""
+    library = find_library()
+    if isinstance(library, str):
+        raise Unsupported(library)
+    layout = Layout.of(module)
+    return library, layout, recognise(module, layout, shape)
+
+
+def _tell_once(message: str, tell: Tell) -> None:
+    """Say it for the first run only: an experiment has many of the same model."""
+    if message not in _told:
+        _told.add(message)
+        tell(message)

@@ -1,0 +1,134 @@
+"""The compiled library: finding it, and its functions and structures as ctypes sees them.
+
+The structures repeat, field by field, those of source/network.h and source/kernels.c.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+from functools import cache
+from typing import Any
+
+MODULE = "coterie.learning.native._kernels"
+
+CONVOLUTION, LINEAR, MAX_POOL, AVERAGE_POOL, RELU, DROPOUT = range(1, 7)
+CROSS_ENTROPY, SQUARED_ERROR = 1, 2
+OPTIMIZERS = {"sgd": 1, "adam": 2, "adamw": 3}
+ERRORS = {
+    1: "a row number lies outside the data",
+    2: "a label is not among the model's classes",
+}
+
+_Pair = ctypes.c_int32 * 2
+
+
+class Operation(ctypes.Structure):
+    """One operation of a network."""
+
+    _fields_ = (
+        ("kind", ctypes.c_int32),
+        ("outputs", ctypes.c_int32),
+        ("kernel", _Pair),
+        ("stride", _Pair),
+        ("padding", _Pair),
+        ("relu", ctypes.c_int32),
+        ("pool", ctypes.c_int32),
+        ("count_padding", ctypes.c_int32),
+        ("layer", ctypes.c_int32),
+        ("rate", ctypes.c_float),
+        ("weight", ctypes.c_int64),
+        ("bias", ctypes.c_int64),
+    )
+
+
+class Training(ctypes.Structure):
+    """The optimiser and its settings."""
+
+    _fields_ = (
+        ("optimizer", ctypes.c_int32),
+        ("batch_size", ctypes.c_int32),
+        ("learning_rate", ctypes.c_float),
+        ("momentum", ctypes.c_float),
+        ("weight_decay", ctypes.c_float),
+        ("beta1", ctypes.c_float),
+        ("beta2", ctypes.c_float),
+        ("epsilon", ctypes.c_float),
+    )
+
+
+class Data(ctypes.Structure):
+    """A pool of samples."""
+
+    _fields_ = (
+        ("inputs", ctypes.c_void_p),
+        ("targets", ctypes.c_void_p),
+        ("num_rows", ctypes.c_int64),
+    )
+
+
+class TrainCall(ctypes.Structure):
+    """One local training; `loss` is the answer."""
+
+    _fields_ = (
+        ("data", ctypes.POINTER(Data)),
+        ("model", ctypes.c_void_p),
+        ("order", ctypes.c_void_p),
+        ("num_samples", ctypes.c_int64),
+        ("epochs", ctypes.c_int64),
+        ("first_layer", ctypes.c_int32),
+        ("bits", ctypes.c_uint64),
+        ("loss", ctypes.c_double),
+    )
+
+
+class EvaluateCall(ctypes.Structure):
+    """One evaluation; `losses` and `correct` are filled in."""
+
+    _fields_ = (
+        ("data", ctypes.POINTER(Data)),
+        ("model", ctypes.c_void_p),
+        ("rows", ctypes.c_void_p),
+        ("num_samples", ctypes.c_int64),
+        ("losses", ctypes.c_void_p),
+        ("correct", ctypes.c_void_p),
+    )
+
+
+class Library:
+    """The functions of the best level that this processor can run."""
+
+    def __init__(self, path: str, level: str | None = None) -> None:
+        loaded = ctypes.CDLL(path)
+        loaded.coterie_level.restype = ctypes.c_char_p
+        self.level: str = level or loaded.coterie_level().decode()
+        pointer, count = ctypes.c_void_p, ctypes.c_int64
+        number, status = ctypes.c_int32, ctypes.c_int
+        self.create = self._function(
+            loaded, "create", pointer, pointer, number, ctypes.POINTER(count), number
+        )
+        self.free = self._function(loaded, "free", None, pointer)
+        self.train = self._function(loaded, "train", status, pointer, pointer, pointer, count)
+        self.evaluate = self._function(loaded, "evaluate", status, pointer, pointer, count)
+        self.gradient = self._function(
+            loaded, "gradient", status, pointer, pointer, pointer, pointer, count, pointer
+        )
+
+    def _function(self, loaded: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> Any:
+        function = getattr(loaded, f"coterie_{name}_{self.level}")
+        function.restype, function.argtypes = result, arguments
+        return function
+
+
+@cache
+def find_library() -> Library | str:
+    """Return the compiled library, or in words why there is none."""
+    found = importlib.util.find_spec(MODULE)
+    if found is None or found.origin is None:
+        return (
+            "the compiled trainer was not built when Coterie was installed (is there a C compiler?)"
+        )
+    try:
+        return Library(found.origin)
+    except (OSError, AttributeError) as error:
+        return f"the compiled trainer cannot be loaded: {error}"

@@ -1,0 +1,191 @@
+"""The native trainer: jobs dealt out to threads, each of which runs them in compiled code.
+
+A call trains or evaluates whole models and holds no lock of Python meanwhile, so threads run side
+by side. A job's result depends on the job alone, whichever thread runs it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import queue
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.errors import ConfigError
+from coterie.learning.native.library import (
+    OPTIMIZERS,
+    EvaluateCall,
+    Library,
+    TrainCall,
+    Training,
+)
+from coterie.learning.native.network import Network, address, data_at
+from coterie.learning.native.program import Step
+from coterie.learning.trainer import (
+    EvaluateJob,
+    Evaluation,
+    ModelReference,
+    Trainer,
+    TrainingSettings,
+    TrainJob,
+    Workspace,
+)
+from coterie.models.layout import Layout
+from coterie.randomness import generator
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+CHUNKS_PER_THREAD = 8
+# Adam's usual settings, the defaults of torch.
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
+
+
+class NativeTrainer(Trainer):
+    """Trains through the compiled library on `threads` threads."""
+
+    def __init__(
+        self,
+        library: Library,
+        steps: Sequence[Step],
+        layout: Layout,
+        settings: TrainingSettings,
+        workspace: Workspace,
+        *,
+        threads: int,
+        is_classification: bool,
+    ) -> None:
+        self.layout = layout
+        self._workspace = workspace
+        self._is_classification = is_classification
+        self._training = _training(settings)
+        shape = workspace.pools[0].inputs.shape[1:]
+        self._pools = [
+            data_at(pool.inputs, pool.targets, shape, is_classification=is_classification)
+            for pool in workspace.pools
+        ]
+        self._networks: queue.SimpleQueue[Network] = queue.SimpleQueue()
+        for _ in range(threads):
+            self._networks.put(Network(library, steps, shape, is_classification=is_classification))
+        self._threads = threads
+        self._executor = ThreadPoolExecutor(threads) if threads > 1 else None
+
+    def train(self, jobs: Sequence[TrainJob]) -> list[float]:
+        """Train each job's model in place."""
+        return self._deal(self._train, jobs)
+
+    def evaluate(self, jobs: Sequence[EvaluateJob]) -> list[Evaluation]:
+        """Evaluate each job's model."""
+        return self._deal(self._evaluate, jobs)
+
+    def close(self) -> None:
+        """End the threads and free the memory of the networks."""
+        if self._executor is not None:
+            self._executor.shutdown(wait=True, cancel_futures=True)
+        while not self._networks.empty():
+            self._networks.get().close()
+
+    def _deal(
+        self, work: Callable[[Sequence[Job]], list[Result]], jobs: Sequence[Job]
+    ) -> list[Result]:
+        if self._executor is None or len(jobs) < 2:
+            return work(jobs)
+        size = max(1, len(jobs) // (CHUNKS_PER_THREAD * self._threads))
+        chunks = [jobs[start : start + size] for start in range(0, len(jobs), size)]
+        return [result for part in self._executor.map(work, chunks) for result in part]
+
+    def _train(self, jobs: Sequence[TrainJob]) -> list[float]:
+        orders = [_order(job) for job in jobs]
+        models = [self._model(job.model) for job in jobs]
+        calls = (TrainCall * len(jobs))(
+            *(
+                TrainCall(
+                    data=ctypes.pointer(self._pools[job.samples.pool]),
+                    model=model,
+                    order=address(order),
+                    num_samples=len(job.samples),
+                    epochs=job.epochs,
+                    first_layer=self._first_layer(job.last_layers),
+                    bits=job.bits % 2**64,
+                )
+                for job, model, order in zip(jobs, models, orders, strict=True)
+            )
+        )
+        network = self._networks.get()
+        try:
+            network.train(self._training, calls)
+        finally:
+            self._networks.put(network)
+        return [float(call.loss) for call in calls]
+
+    def _evaluate(self, jobs: Sequence[EvaluateJob]) -> list[Evaluation]:
+        rows = [_as_rows(job.samples.rows()) for job in jobs]
+        answers = [
+            Evaluation(
+                np.empty(len(mine), np.float32),
+                np.empty(len(mine), np.bool_) if self._is_classification else None,
+            )
+            for mine in rows
+        ]
+        calls = (EvaluateCall * len(jobs))(
+            *(
+                EvaluateCall(
+                    data=ctypes.pointer(self._pools[job.samples.pool]),
+                    model=self._model(job.model),
+                    rows=address(mine),
+                    num_samples=len(mine),
+                    losses=address(answer.losses),
+                    correct=None if answer.correct is None else address(answer.correct),
+                )
+                for job, mine, answer in zip(jobs, rows, answers, strict=True)
+            )
+        )
+        network = self._networks.get()
+        try:
+            network.evaluate(calls)
+        finally:
+            self._networks.put(network)
+        return answers
+
+    def _model(self, reference: ModelReference) -> int:
+        """Return where a model lies."""
+        row = self._workspace.model(reference)
+        shape = (self.layout.size,)
+        if row.shape != shape or row.dtype != np.float32 or not row.flags.c_contiguous:
+            raise ConfigError(
+                f"Row {reference.row} of '{reference.matrix}' is {row.dtype} of shape {row.shape}, "
+                f"but this model needs contiguous float32 of shape {shape}."
+            )
+        return address(row)
+
+    def _first_layer(self, last_layers: int | None) -> int:
+        self.layout.last_layers(last_layers)  # refuses more layers than there are
+        return 0 if last_layers is None else self.layout.num_layers - last_layers
+
+
+def _training(settings: TrainingSettings) -> Training:
+    return Training(
+        optimizer=OPTIMIZERS[settings.optimizer],
+        batch_size=settings.batch_size,
+        learning_rate=settings.learning_rate,
+        momentum=settings.momentum,
+        weight_decay=settings.weight_decay,
+        beta1=BETA1,
+        beta2=BETA2,
+        epsilon=EPSILON,
+    )
+
+
+def _order(job: TrainJob) -> npt.NDArray[np.int64]:
+    """Return the rows in the order of training, (epochs, n): the same as the torch trainer's."""
+    rows = job.samples.rows()
+    rng = generator(job.bits, "batches")
+    return _as_rows(np.stack([rng.permutation(rows) for _ in range(job.epochs)]))
+
+
+def _as_rows(numbers: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Return row numbers as the library reads them."""
+    return np.ascontiguousarray(numbers.astype(np.int64, casting="same_kind", copy=False))

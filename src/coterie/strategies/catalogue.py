@@ -1,0 +1,67 @@
+"""The index of strategies: the list that everything finds them in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from coterie.errors import ConfigError, nearest
+from coterie.strategies.base import Strategy
+from coterie.strategies.central import Central
+from coterie.strategies.dac import DAC
+from coterie.strategies.delusional_oracle import DelusionalOracle
+from coterie.strategies.fedavg import FedAvg
+from coterie.strategies.gossip import Gossip
+from coterie.strategies.greedy import Greedy
+from coterie.strategies.hast import HAST
+from coterie.strategies.ifca import IFCA
+from coterie.strategies.local import Local
+from coterie.strategies.oracle import Oracle
+from coterie.strategies.panm import PANM
+from coterie.strategies.pens import PENS
+from coterie.strategies.random import Random
+from coterie.strategies.random_weighted import RandomWeighted
+from coterie.strategies.server import ServerStrategy
+
+STRATEGIES: dict[str, type[Strategy] | type[ServerStrategy]] = {
+    strategy.name: strategy
+    for strategy in (
+        Local,
+        Random,
+        Oracle,
+        Gossip,
+        DAC,
+        Greedy,
+        RandomWeighted,
+        PENS,
+        PANM,
+        HAST,
+        DelusionalOracle,
+        FedAvg,
+        IFCA,
+        Central,
+    )
+}
+
+
+def make_strategy(name: str, options: Mapping[str, Any] | None = None) -> Strategy | ServerStrategy:
+    """Return a new strategy with checked options; an unknown name or option is a ConfigError."""
+    if name not in STRATEGIES:
+        raise ConfigError(f"There is no strategy '{name}'.{nearest(name, STRATEGIES)}")
+    kind = STRATEGIES[name]
+    known = kind().options()
+    for option in options or {}:
+        if option not in known:
+            raise ConfigError(
+                f"Strategy '{name}' has no option '{option}'.{nearest(option, known)}"
+            )
+    try:
+        return TypeAdapter(kind).validate_python(dict(options or {}))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(
+            f"strategy.{where} = {first['input']!r} cannot be used: {first['msg']}."
+        ) from None

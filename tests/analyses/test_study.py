@@ -1,0 +1,194 @@
+"""Several runs together: means over seeds, what is shown, and what runs that go on have to say."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from recorded_tables import recorded
+from rich.console import Console
+
+from coterie.analyses.recorded import Recorded
+from coterie.analyses.study import as_json, choose, console_table, save, study
+from coterie.errors import ConfigError, StorageError
+from coterie.simulation.recorder import Recorder
+from coterie.simulation.round import Round
+from coterie.strategies.base import GroundTruth
+
+
+def finished(folder, label, seed, fetched_from_own, rounds=3):
+    """Write the tables of a run in which peer 0 of 4 receives two models a round."""
+    folder.mkdir()
+    tables = {
+        "metrics": [
+            {"round": n, "peer": p, "cluster": p % 2, "models_received": 2 * (p == 0)}
+            for n in range(rounds)
+            for p in range(4)
+        ],
+        "neighbours": [
+            {
+                "round": n,
+                "peer": p,
+                "cluster": p % 2,
+                "num_received": 2 * (p == 0),
+                "num_same_cluster": fetched_from_own * (p == 0),
+            }
+            for n in range(1, rounds)
+            for p in range(4)
+        ],
+        "timings": [{"round": n} for n in range(rounds)],
+    }
+    for name, rows in tables.items():
+        pq.write_table(recorded(name, rows), folder / f"{name}.parquet")
+    return Recorded(label, seed, folder, 4)
+
+
+@pytest.fixture
+def runs(tmp_path):
+    return [
+        finished(tmp_path / "a0", "a", 0, 0),
+        finished(tmp_path / "b0", "b", 0, 1),
+        finished(tmp_path / "a1", "a", 1, 2),
+    ]
+
+
+def test_mean_and_interval_over_seeds(runs):
+    (result,), missing = study(runs, choose("fetched"), 10)
+    assert missing == []
+    one, other = result.rows
+    assert (one.label, one.seeds, other.label, other.seeds) == ("a", (0, 1), "b", (0,))
+    precision = one.estimates["precision"]
+    assert precision.mean == 0.5
+    # Student's t with one degree of freedom: 12.706 · 0.7071 / √2.
+    assert precision.width == pytest.approx(12.7062 * 0.5, rel=1e-4)
+    assert math.isnan(other.estimates["precision"].width)
+    assert one.estimates["models_per_peer"].mean == 1.5
+    assert result.details["strategy"].to_pylist()[0] == "a"
+    assert sorted(set(result.details["seed"].to_pylist())) == [0, 1]
+
+
+def test_what_nobody_recorded_is_named_with_what_to_do(runs):
+    results, missing = study(runs, choose(None), 10)
+    assert [result.analysis.name for result in results] == ["fetched", "merges"]
+    texts = {analysis.name: analysis.missing for analysis in missing}
+    assert "watch.peers" in texts["similarity"]
+    assert "drift" in texts["recovery"]
+    assert "pens" in texts["neighbours"]
+
+
+def test_tables_for_people(runs):
+    (result,), _ = study(runs, choose("fetched"), 10)
+    console = Console(width=120, file=io.StringIO())
+    console.print(console_table(result))
+    text = console.file.getvalue()
+    assert "50.0 ± 635.3" in text
+    assert "–" in text, "nothing was merged, so the shares of the weight are unknown"
+    assert "models" in text
+
+
+@pytest.mark.parametrize("accuracy", [0.5, math.nan])
+def test_losses_stand_in_for_accuracies_where_there_are_no_classes(tmp_path, accuracy):
+    run = finished(tmp_path / "a0", "a", 0, 0)
+    moments = [f"validation_accuracy_{moment}" for moment in ("before", "merged", "trained")]
+    rows = [{"round": n, **dict.fromkeys(moments, accuracy)} for n in range(3)]
+    pq.write_table(recorded("metrics", rows), run.folder / "metrics.parquet")
+    (result,), _ = study([run], choose("merges"), 10)
+    titles = [str(column.header) for column in console_table(result).columns]
+    assert ("loss merged" in titles) == math.isnan(accuracy)
+    assert ("merged %" in titles) != math.isnan(accuracy)
+
+
+def test_json_has_null_for_what_is_unknown(runs):
+    results, _ = study(runs, choose("fetched"), 10)
+    answer = json.loads(as_json(results))
+    assert answer["fetched"][1]["strategy"] == "b"
+    assert answer["fetched"][1]["precision"] == {"mean": 0.5, "interval": None}
+    assert answer["fetched"][1]["weight_share"]["mean"] is None
+
+
+@pytest.mark.parametrize("as_csv", [True, False])
+def test_saved_tables_hold_every_round(runs, tmp_path, as_csv):
+    results, _ = study(runs, choose("fetched"), 10)
+    (path,) = save(results, tmp_path / "new" / "folder", as_csv=as_csv)
+    if as_csv:
+        header, *lines = path.read_text().splitlines()
+        assert header.startswith('"strategy","seed","round","cluster","precision"')
+        assert len(lines) == results[0].details.num_rows
+    else:
+        np.testing.assert_array_equal(
+            pq.read_table(path)["precision"].to_numpy(), results[0].details["precision"].to_numpy()
+        )
+
+
+def test_every_analysis_is_explained():
+    page = (Path(__file__).parents[2] / "docs" / "analyses.md").read_text()
+    headings = [line.removeprefix("## ") for line in page.splitlines() if line.startswith("## ")]
+    assert headings == [analysis.name for analysis in choose(None)]
+
+
+def test_an_unknown_analysis_is_refused():
+    with pytest.raises(ConfigError, match=r"no analysis 'fetch'\. Did you mean 'fetched'"):
+        choose("merges,fetch")
+
+
+def test_a_run_that_has_not_begun_does_not_stop_the_others(runs, tmp_path):
+    new = Recorded("new", 0, tmp_path / "new", 4)
+    (result,), _ = study([new, *runs], choose("fetched"), 10)
+    assert {row.label for row in result.rows} == {"a", "b"}
+    with pytest.raises(StorageError, match="Nothing has been recorded"):
+        study([new], choose(None), 10)
+
+
+def test_only_rounds_that_are_recorded_in_full_count(tmp_path):
+    """A flush was cut off in the middle: the metrics are further than the rest."""
+    recorder = Recorder(tmp_path)
+    for number in range(4):
+        recorder.add(
+            Round(
+                number=number,
+                step=0,
+                online=np.ones(4, dtype=bool),
+                stopped=np.zeros(4, dtype=bool),
+                truth=GroundTruth(np.arange(4) % 2),
+            )
+        )
+        if number < 3:
+            recorder.flush()
+    (tmp_path / "neighbours").rename(tmp_path / "elsewhere")
+    with pytest.raises(StorageError):
+        recorder.flush()
+    (tmp_path / "elsewhere").rename(tmp_path / "neighbours")
+    run = Recorded("a", 0, tmp_path, 4)
+    assert max(run.table("metrics")["round"].to_pylist()) == 2
+    assert run.last_round == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("exchanges", {"sender": 99}),
+        ("exchanges", {"receiver": -2}),
+        ("metrics", {"cluster": -1}),
+        ("similarities", {"other": 4}),
+    ],
+)
+def test_tables_no_run_can_have_written_are_refused(runs, name, row):
+    folder = runs[0].folder
+    pq.write_table(recorded(name, [row]), folder / f"{name}.parquet")
+    with pytest.raises(StorageError, match=f"table '{name}' of .* is damaged: its column"):
+        Recorded("a", 0, folder, 4).table(name)
+
+
+def test_gaps_are_refused(runs):
+    folder = runs[0].folder
+    table = recorded("metrics", [{}])
+    gap = table.set_column(0, table.schema.field(0), pa.array([None], pa.int32()))
+    pq.write_table(gap, folder / "metrics.parquet")
+    with pytest.raises(StorageError, match="its column 'round'"):
+        Recorded("a", 0, folder, 4).table("metrics")
