@@ -33,7 +33,9 @@ from coterie.reports.tables import Outcome
 from coterie.settings import Settings
 from coterie.side_by_side import Line, SideBySide
 from coterie.simulation.run import stop_by_signal
+from coterie.simulation.simulator import check_world
 from coterie.storage import explained, make_folder, write_text
+from coterie.strategies import make_strategy
 
 EXPERIMENT = "experiment.yaml"
 MEMORY_SHARE = 0.5
@@ -252,10 +254,16 @@ class Experiment:
 
     def _check_data(self) -> None:
         """Find a mistake in the data or a model before there is a folder to resume."""
-        different = {_data_and_model(run.config): run.config for run in reversed(self.runs)}
+        alike: dict[Any, list[RunConfig]] = {}
+        for run in reversed(self.runs):
+            alike.setdefault(_data_and_model(run.config), []).append(run.config)
         # The first one comes last: its scenario is kept, and needed first.
-        for config in different.values():
-            build_model(config, self._scenario_of(config).num_outputs)
+        for configs in alike.values():
+            world = self._scenario_of(configs[-1])
+            build_model(configs[-1], world.num_outputs)
+            for config in configs:
+                strategy = make_strategy(config.strategy["name"], config.strategy_options())
+                check_world(world, strategy, config)
 
     def _scenario_of(self, config: RunConfig) -> Scenario:
         """Return the data of a run; the same as the last run's are not made anew."""

@@ -76,6 +76,26 @@ def test_a_value_that_cannot_work(tmp_path, change, parts):
     refused(run_with(tmp_path, change), 2, *parts)
 
 
+def test_what_cannot_work_with_these_peers_leaves_no_folder_behind(tmp_path):
+    trace = "network.offline_trace=[{peer: 99, first_round: 1, last_round: 2}]"
+    refused(run_with(tmp_path, trace), 2, "99")
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("strategy", "hint"),
+    [("greedy", "inverse-loss"), ("pens", "inverse-loss"), ("random-weighted", "another")],
+)
+def test_a_strategy_that_goes_by_accuracy_is_refused_for_regression(tmp_path, strategy, hint):
+    arguments = ("friends-synthetic", "--peers", 6, "--rounds", 1, "--strategy", strategy)
+    changes = ("--set", "strategy.fetches=2", "--set", "strategy.samples=3")
+    if strategy == "random-weighted":
+        changes = changes[:2]
+    answer = coterie("run", *arguments, *changes, "--out", tmp_path / "out")
+    refused(answer, 2, strategy, "accuracy", "not classes", hint)
+    assert not any(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("text", ["training", "=3", "training.epochs", ""])
 def test_set_without_a_key_and_a_value(tmp_path, text):
     refused(run_with(tmp_path, text), 2, f"--set {text}", "key=value", "training.epochs=1")

@@ -140,8 +140,9 @@ def test_messages_of_different_rounds_fail_independently():
 
 @pytest.mark.parametrize("peer", [10, 11, 1000])
 def test_a_trace_of_a_peer_that_does_not_exist_is_refused(peer):
+    settings = NetworkSettings(offline_trace=(absent(0, 1, 2), absent(peer, 1, 2)))
     with pytest.raises(ConfigError, match=rf"peer {peer}, but the 10 peers are numbered 0 to 9"):
-        network(10, offline_trace=(absent(0, 1, 2), absent(peer, 1, 2)))
+        settings.check(10)
 
 
 def test_the_last_peer_may_be_absent():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from coterie.errors import ConfigError
 from coterie.randomness import generator
 from coterie.simulation.settings import NetworkSettings
 
@@ -14,12 +13,6 @@ class Network:
     """Draws failures from keyed generators: the same for every strategy and on every resume."""
 
     def __init__(self, settings: NetworkSettings, num_peers: int, seed: int) -> None:
-        for absence in settings.offline_trace:
-            if absence.peer >= num_peers:
-                raise ConfigError(
-                    f"network.offline_trace names peer {absence.peer}, but the {num_peers} peers "
-                    f"are numbered 0 to {num_peers - 1}."
-                )
         self._settings = settings
         self._num_peers = num_peers
         self._seed = seed

@@ -41,6 +41,15 @@ class NetworkSettings(Settings):
     loss_probability: float = Field(0.0, ge=0, le=1)
     """How likely each message is lost on its way."""
 
+    def check(self, num_peers: int) -> None:
+        """Refuse absences of peers that do not exist."""
+        for absence in self.offline_trace:
+            if absence.peer >= num_peers:
+                raise ConfigError(
+                    f"network.offline_trace names peer {absence.peer}, but the {num_peers} peers "
+                    f"are numbered 0 to {num_peers - 1}."
+                )
+
 
 class WatchSettings(Settings):
     """Whose true similarity to everybody else is recorded; nobody's, unless peers are named.

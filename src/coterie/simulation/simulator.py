@@ -34,10 +34,8 @@ class Simulation:
         threads: int = 1,
         tell: Tell = print,
     ) -> None:
-        if settings.best_by == "accuracy" and not world.is_classification:
-            raise ConfigError("best_by = accuracy needs classes; use best_by = loss here.")
         first = make_strategy()
-        first.check(world.num_peers)
+        check_world(world, first, settings)
         self.world = world
         self.settings = settings
         self.next_round = 0
@@ -140,6 +138,28 @@ class Simulation:
         self.state.enter(self.world.step_of(max(self.next_round - 1, 0)))
         self.state.restore(saved["state"])
         self._runtime.restore(saved["runtime"])
+
+
+def check_world(
+    world: World, strategy: Strategy | ServerStrategy, settings: SimulationSettings
+) -> None:
+    """Refuse what cannot work with these peers and targets."""
+    strategy.check(world.num_peers)
+    settings.network.check(world.num_peers)
+    if world.is_classification:
+        return
+    if settings.best_by == "accuracy":
+        raise ConfigError("best_by = accuracy needs classes; use best_by = loss here.")
+    if isinstance(strategy, Strategy) and "accuracy" in strategy.needs():
+        other = (
+            "set strategy.metric to inverse-loss."
+            if "metric" in strategy.options()
+            else "use another strategy."
+        )
+        raise ConfigError(
+            f"Strategy '{strategy.name}' goes by accuracy, but these data have values to predict, "
+            f"not classes; {other}"
+        )
 
 
 def _for_every_peer(

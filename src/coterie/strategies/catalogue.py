@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -46,6 +47,12 @@ STRATEGIES: dict[str, type[Strategy] | type[ServerStrategy]] = {
 }
 
 
+@cache
+def _checker(kind: type[Any]) -> TypeAdapter[Any]:
+    """Return what checks a strategy's options; made once, since every peer has a strategy."""
+    return TypeAdapter(kind)
+
+
 def make_strategy(name: str, options: Mapping[str, Any] | None = None) -> Strategy | ServerStrategy:
     """Return a new strategy with checked options; an unknown name or option is a ConfigError."""
     if name not in STRATEGIES:
@@ -58,10 +65,11 @@ def make_strategy(name: str, options: Mapping[str, Any] | None = None) -> Strate
                 f"Strategy '{name}' has no option '{option}'.{nearest(option, known)}"
             )
     try:
-        return TypeAdapter(kind).validate_python(dict(options or {}))
+        made: Strategy | ServerStrategy = _checker(kind).validate_python(dict(options or {}))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise ConfigError(
             f"strategy.{where} = {first['input']!r} cannot be used: {first['msg']}."
         ) from None
+    return made

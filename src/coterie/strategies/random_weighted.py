@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from coterie.merging import normalised
 from coterie.sampling import uniform
-from coterie.strategies.base import AskScore, Fetch, Me, Merge, Plan, Strategy, Train
+from coterie.strategies.base import AskScore, Fetch, Me, Merge, Metric, Plan, Strategy, Train
 
 
 @dataclass
@@ -29,3 +29,7 @@ class RandomWeighted(Strategy):
         if offers and total > 0:
             yield Merge(normalised({me.peer: me.validation_accuracy, **amounts}))
         yield Train()
+
+    def needs(self) -> frozenset[Metric]:
+        """Return what I will ask for."""
+        return frozenset({"accuracy"})
