@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -33,6 +35,9 @@ from coterie.options import (
     SideBySide,
     Strategies,
     Threads,
+    Trainer,
+    changed_settings,
+    named_strategies,
 )
 
 if TYPE_CHECKING:
@@ -83,6 +88,7 @@ def run(
     change: Changes = None,
     data_root: DataRoot = None,
     folder: Out = None,
+    trainer: Trainer = None,
     threads: Threads = None,
     side_by_side: SideBySide = None,
 ) -> None:
@@ -91,12 +97,14 @@ def run(
     from coterie.presets import find_preset
 
     chosen = find_preset(preset)
-    changes = _changes(rounds, peers, data_root, change)
-    labels = _labels(strategy)
+    changes = changed_settings(rounds, peers, data_root, trainer, change)
+    labels = named_strategies(strategy)
     configs = chosen.runs(labels, range(seed, seed + seeds), changes, scale=scale)
     _check_strategies(configs)
-    experiment = Experiment.create(folder or _new_folder(preset), configs)
-    _run_experiment(experiment, preset, threads, side_by_side)
+    folder = folder or _new_folder(preset)
+    with _continuable(folder):
+        experiment = Experiment.create(folder, configs)
+        _run_experiment(experiment, preset, threads, side_by_side)
 
 
 @app.command()
@@ -122,6 +130,7 @@ def sweep(
     ] = False,
     data_root: DataRoot = None,
     folder: Out = None,
+    trainer: Trainer = None,
     threads: Threads = None,
     side_by_side: SideBySide = None,
 ) -> None:
@@ -131,14 +140,18 @@ def sweep(
     from coterie.presets import find_preset
 
     chosen = find_preset(preset)
-    changes = _changes(rounds, peers, data_root, change)
+    changes = changed_settings(rounds, peers, data_root, trainer, change)
     varied = sweeps.parse_vary(vary, changes)
     numbers = range(seed, seed + seeds)
-    configs, names = sweeps.grid(chosen, _labels(strategy), numbers, changes, varied, scale)
+    configs, names = sweeps.grid(
+        chosen, named_strategies(strategy), numbers, changes, varied, scale
+    )
     _check_strategies(configs)
     grid = Grid(varied=tuple(varied), changes=changes, scale=scale, select=select)
-    experiment = Experiment.create(folder or _new_folder(preset), configs, names, grid)
-    _run_experiment(experiment, preset, threads, side_by_side)
+    folder = folder or _new_folder(preset)
+    with _continuable(folder):
+        experiment = Experiment.create(folder, configs, names, grid)
+        _run_experiment(experiment, preset, threads, side_by_side)
 
 
 @app.command()
@@ -150,8 +163,9 @@ def resume(
     """Continue an experiment that was interrupted; the results are as if it never was."""
     from coterie.experiment import Experiment
 
-    experiment = Experiment.open(folder)
-    _run_experiment(experiment, experiment.runs[0].config.preset, threads, side_by_side)
+    with _continuable(folder):
+        experiment = Experiment.open(folder)
+        _run_experiment(experiment, experiment.runs[0].config.preset, threads, side_by_side)
 
 
 @app.command()
@@ -243,12 +257,10 @@ def data(data_root: DataRoot = None) -> None:
 def _run_experiment(
     experiment: Experiment, preset: str, threads: int | None, side_by_side: int | None
 ) -> None:
-    from coterie.failures import how_to_continue
+    from coterie.progress import Display
 
+    threads = threads or os.cpu_count() or 1
     try:
-        from coterie.progress import Display
-
-        threads = threads or os.cpu_count() or 1
         with Display(experiment, errors) as display:
             experiment.run(
                 threads=threads,
@@ -257,14 +269,27 @@ def _run_experiment(
                 on_end=display.end,
                 tell=display.tell,
             )
-    except Interrupted as error:
-        error.add_note(how_to_continue(experiment.folder))
+    except Interrupted:
         raise
     except CoterieError:
         if experiment.outcomes:
             _show_results(experiment, preset)
         raise
     _show_results(experiment, preset)
+
+
+@contextmanager
+def _continuable(folder: Path) -> Iterator[None]:
+    """Say how to continue after Ctrl-C, from the moment on when there is something to continue."""
+    from coterie.experiment import EXPERIMENT
+    from coterie.failures import how_to_continue
+
+    try:
+        yield
+    except Interrupted as error:
+        if any((folder / name).exists() for name in (EXPERIMENT, "config.yaml")):
+            error.add_note(how_to_continue(folder))
+        raise
 
 
 def _show_results(experiment: Experiment, preset: str) -> None:
@@ -297,34 +322,6 @@ def _recorded(experiment: Experiment) -> list[Recorded]:
         label = " ".join([config.label, *varied])
         recorded.append(Recorded(label, config.seed, run.folder, config.peers.count))
     return recorded
-
-
-def _changes(
-    rounds: int | None, peers: int | None, data_root: Path | None, change: list[str] | None
-) -> dict[str, Any]:
-    """Return the changed settings by their dotted keys."""
-    from coterie.config import parse_change
-
-    changes: dict[str, Any] = {}
-    if rounds is not None:
-        changes["rounds"] = rounds
-    if peers is not None:
-        changes["peers.count"] = peers
-    if data_root is not None:
-        changes["data.root"] = str(data_root)
-    changes.update(parse_change(text) for text in change or [])
-    if "seed" in changes:
-        raise ConfigError("--set seed: choose seeds with --seed and --seeds instead.")
-    for key in changes.keys() & {"strategy", "strategy.name"}:
-        raise ConfigError(
-            f"--set {key}: choose strategies with --strategy instead; --set strategy.OPTION=VALUE "
-            "changes one option."
-        )
-    return changes
-
-
-def _labels(strategy: str | None) -> list[str] | None:
-    return [label.strip() for label in strategy.split(",")] if strategy else None
 
 
 def _check_strategies(configs: list[RunConfig]) -> None:

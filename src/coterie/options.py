@@ -1,11 +1,13 @@
-"""Options that several commands have."""
+"""Options that several commands have, and what they mean for the settings."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
+
+from coterie.errors import ConfigError
 
 DataRoot = Annotated[
     Path | None, typer.Option(help="Folder with local copies of datasets.", show_default=False)
@@ -45,3 +47,45 @@ Scale = Annotated[
     ),
 ]
 Peers = Annotated[int | None, typer.Option(help="How many peers.")]
+Trainer = Annotated[
+    Literal["auto", "native", "torch"] | None,
+    typer.Option(
+        help="What trains: compiled code (native), torch, or the former where it can (auto).",
+        show_default="auto",
+    ),
+]
+
+
+def changed_settings(
+    rounds: int | None,
+    peers: int | None,
+    data_root: Path | None,
+    trainer: str | None,
+    change: list[str] | None,
+) -> dict[str, Any]:
+    """Return the changed settings by their dotted keys."""
+    from coterie.config import parse_change
+
+    changes: dict[str, Any] = {}
+    if rounds is not None:
+        changes["rounds"] = rounds
+    if peers is not None:
+        changes["peers.count"] = peers
+    if data_root is not None:
+        changes["data.root"] = str(data_root)
+    if trainer is not None:
+        changes["training.trainer"] = trainer
+    changes.update(parse_change(text) for text in change or [])
+    if "seed" in changes:
+        raise ConfigError("--set seed: choose seeds with --seed and --seeds instead.")
+    for key in changes.keys() & {"strategy", "strategy.name"}:
+        raise ConfigError(
+            f"--set {key}: choose strategies with --strategy instead; --set strategy.OPTION=VALUE "
+            "changes one option."
+        )
+    return changes
+
+
+def named_strategies(strategy: str | None) -> list[str] | None:
+    """Return the names in a list with commas."""
+    return [label.strip() for label in strategy.split(",")] if strategy else None

@@ -26,7 +26,7 @@ class SimilarityTable:
 
     def measured(self, scores: Mapping[int, float]) -> None:
         """Take in what I measured myself."""
-        self._make_room(scores)
+        self._make_room(max(scores, default=-1))
         for peer, score in scores.items():
             self._measured[peer] = score
             self._estimated[peer] = np.nan
@@ -36,25 +36,28 @@ class SimilarityTable:
 
         The paper prints argmin, which is a slip: its own example takes the most similar.
         """
-        self._make_room(me.known)
+        self._make_room(_highest(me.known))
+        askable = np.zeros(len(self._measured), dtype=bool)
+        askable[me.others] = True
         told = [offer for offer in offers if offer.peer in scores]
         # The most similar comes last, so that its word stands.
         for offer in sorted(told, key=lambda offer: scores[offer.peer]):
             peers, similarities = _entries(offer.message)
             # Whoever tells me about strangers, or about myself, tells me nothing.
-            use = np.isin(peers, me.others) & np.isfinite(similarities)
+            within = np.clip(peers, 0, len(askable) - 1)
+            use = (within == peers) & askable[within] & np.isfinite(similarities)
             self._estimated[peers[use]] = similarities[use]
         self._estimated[~np.isnan(self._measured)] = np.nan
 
     def similarities(self, peers: npt.NDArray[np.int64]) -> Values:
         """Return s_i(j) of the given peers, measured or else estimated; NaN where unknown."""
-        self._make_room(peers)
+        self._make_room(_highest(peers))
         measured = self._measured[peers]
         return np.where(np.isnan(measured), self._estimated[peers], measured)
 
     def is_measured(self, peers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Return which of the peers I measured myself."""
-        self._make_room(peers)
+        self._make_room(_highest(peers))
         return ~np.isnan(self._measured[peers])
 
     def message(self, hops: Hops) -> Message:
@@ -73,12 +76,16 @@ class SimilarityTable:
         self._measured = np.array(saved["measured"])
         self._estimated = np.array(saved["estimated"])
 
-    def _make_room(self, peers: Iterable[int]) -> None:
-        missing = max(peers, default=-1) + 1 - len(self._measured)
+    def _make_room(self, highest: int) -> None:
+        missing = highest + 1 - len(self._measured)
         if missing > 0:
             unknown = np.full(missing, np.nan)
             self._measured = np.concatenate([self._measured, unknown])
             self._estimated = np.concatenate([self._estimated, unknown])
+
+
+def _highest(peers: npt.NDArray[np.int64]) -> int:
+    return int(peers.max(initial=-1))
 
 
 def _entries(message: Message) -> tuple[npt.NDArray[np.int64], Values]:

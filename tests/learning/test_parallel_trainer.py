@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import psutil
@@ -297,7 +298,9 @@ def test_a_simulation_gives_the_same_results_with_workers(make_simulation):
     results = []
     for threads in (1, 2):
         before = children()
-        with make_simulation(lambda: Random(fetches=2), threads=threads) as simulation:
+        by_torch = TrainingSettings(trainer="torch")
+        make = partial(make_simulation, lambda: Random(fetches=2), training=by_torch)
+        with make(threads=threads) as simulation:
             assert len(children() - before) == (0 if threads == 1 else 2)
             rounds = [simulation.advance() for _ in range(3)]
             measures = [now.measures[name].tobytes() for now in rounds for name in now.measures]

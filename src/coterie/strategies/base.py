@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -146,7 +147,7 @@ class Me:
     validation_accuracy: float = float("nan")
     """How good my published model is on my own validation data; NaN for regression."""
 
-    @property
+    @cached_property
     def others(self) -> npt.NDArray[np.int64]:
         """Everybody I could ask: never myself."""
         others: npt.NDArray[np.int64] = self.known[self.known != self.peer]

@@ -37,7 +37,7 @@ static double loss_gradient(Network *n, const void *targets, const int64_t *rows
         float *gradient = last->gradient + b;
         if (n->loss == SQUARED_ERROR) {
             const float apart = *score - ((const float *)targets)[rows[b]];
-            sum += (double)apart * apart;
+            sum += apart * apart; /* in single precision: what overflows there has diverged */
             *gradient = 2 * apart * scale;
             continue;
         }
