@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from coterie.errors import Interrupted, StorageError
+from coterie.learning.trainer import TrainingSettings
 from coterie.simulation.checkpoint import Checkpoints
 from coterie.simulation.recorder import Recorder
 from coterie.simulation.records import parts_of, read_table
@@ -19,6 +20,7 @@ from coterie.simulation.round import Round
 from coterie.simulation.run import run_to_end
 from coterie.simulation.simulator import Simulation
 from coterie.strategies.gossip import Gossip
+from coterie.strategies.local import Local
 from coterie.strategies.random import Random
 
 ROUNDS = 5
@@ -338,3 +340,16 @@ def test_early_stopping_ends_the_run_before_its_last_round(make_simulation, tmp_
     last = read_table(tmp_path, "metrics")["round"].to_numpy().max()
     assert last < 200
     assert simulation.state.progress.stopped.all()
+
+
+def test_going_on_with_another_trainer_is_told(make_simulation, capsys):
+    with make_simulation(Local, training=TrainingSettings(trainer="torch")) as by_torch:
+        by_torch.advance()
+        saved = by_torch.save()
+        by_torch.restore(saved)
+    assert capsys.readouterr().out == ""
+    saved["trainer"] = "native v9"
+    with make_simulation(Local, training=TrainingSettings(trainer="torch")) as other:
+        other.restore(saved)
+        assert other.next_round == 1
+    assert "begun with the trainer 'native v9' and goes on with 'torch'" in capsys.readouterr().out

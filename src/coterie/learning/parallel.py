@@ -37,6 +37,7 @@ class ParallelTrainer(Trainer):
 
     def __init__(self, trainer: Trainer, num_workers: int) -> None:
         self.layout = trainer.layout
+        self.name = trainer.name
         self._num_workers = num_workers
         self._executor = ProcessPoolExecutor(
             num_workers,

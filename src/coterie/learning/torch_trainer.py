@@ -28,6 +28,8 @@ EVALUATION_BATCH = 256
 class TorchTrainer(Trainer):
     """Trains through autograd; weights, gradients and data are cached as flat tensors."""
 
+    name = "torch"
+
     def __init__(
         self,
         build: Callable[[], nn.Module],

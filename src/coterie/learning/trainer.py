@@ -103,6 +103,8 @@ class Trainer(ABC):
     """Trains and evaluates models of one layout in one workspace."""
 
     layout: Layout
+    name: str
+    """Which arithmetic it does: trainers of one name give the same bits."""
 
     @abstractmethod
     def train(self, jobs: Sequence[TrainJob]) -> list[float]:

@@ -39,6 +39,7 @@ class Simulation:
         self.world = world
         self.settings = settings
         self.next_round = 0
+        self._tell = tell
         self.state = State(
             world,
             build,
@@ -53,9 +54,9 @@ class Simulation:
             if isinstance(first, ServerStrategy)
             else PeerRuntime(self.state, _for_every_peer(make_strategy, world.num_peers))
         )
-        self._bind_trainer(build, threads, tell)
+        self._bind_trainer(build, threads)
 
-    def _bind_trainer(self, build: Callable[[], nn.Module], threads: int, tell: Tell) -> None:
+    def _bind_trainer(self, build: Callable[[], nn.Module], threads: int) -> None:
         if threads < 1:
             raise ConfigError(f"At least one thread is needed, not {threads}.")
         self.state.trainer = make_trainer(
@@ -64,7 +65,7 @@ class Simulation:
             self.state.workspace,
             threads=min(threads, self.world.num_peers),
             is_classification=self.world.is_classification,
-            tell=tell,
+            tell=self._tell,
         )
 
     def __enter__(self) -> Simulation:
@@ -126,6 +127,7 @@ class Simulation:
         return {
             "next_round": self.next_round,
             "layout": self.state.layout.fingerprint,
+            "trainer": self.state.trainer.name,
             "state": self.state.save(),
             "runtime": self._runtime.save(),
         }
@@ -134,6 +136,12 @@ class Simulation:
         """Continue where `save` was called."""
         if saved["layout"] != self.state.layout.fingerprint:
             raise ConfigError("The checkpoint was written with another model.")
+        before, now = saved["trainer"], self.state.trainer.name
+        if before != now:
+            self._tell(
+                f"This run was begun with the trainer '{before}' and goes on with '{now}': the "
+                "results will not be the same to the last digit as if it had not been interrupted."
+            )
         self.next_round = saved["next_round"]
         self.state.enter(self.world.step_of(max(self.next_round - 1, 0)))
         self.state.restore(saved["state"])

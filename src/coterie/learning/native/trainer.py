@@ -59,6 +59,7 @@ class NativeTrainer(Trainer):
         is_classification: bool,
     ) -> None:
         self.layout = layout
+        self.name = f"native {library.level}"
         self._workspace = workspace
         self._is_classification = is_classification
         self._training = _training(settings)
