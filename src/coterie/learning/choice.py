@@ -1,4 +1,4 @@
-"""Which trainer a run uses: the compiled one where it can, torch everywhere else."""
+"""Which trainer a run uses: on a GPU many peers at once; compiled where it can be; or torch."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import torch
 from torch import nn
 
 from coterie.errors import ConfigError
+from coterie.learning.batched_trainer import BatchedTrainer
+from coterie.learning.device import CPU, choose_device
 from coterie.learning.native.check import check_gradients
 from coterie.learning.native.library import Library, find_library
 from coterie.learning.native.program import Step, Unsupported, recognise
@@ -35,9 +37,22 @@ def make_trainer(
     """Return a trainer for modules such as `build` makes, on `threads` threads or processes."""
     module = build()
     check_module(module, workspace.pools, is_classification=is_classification)
+    device = _device(settings)
+    if settings.trainer == "batched" or device != CPU:
+        try:
+            return BatchedTrainer(
+                build, settings, workspace, device, is_classification=is_classification
+            )
+        except Unsupported as reason:
+            if settings.trainer == "batched":
+                raise ConfigError(
+                    f"The batched trainer cannot train this model: {reason}. Use "
+                    "training.trainer = auto or torch."
+                ) from None
+            _tell_once(f"Training on the CPU instead of {device.type}: {reason}.", tell)
     if settings.trainer != "torch":
         try:
-            return _native(
+            return native_trainer(
                 module, settings, workspace, threads=threads, is_classification=is_classification
             )
         except Unsupported as reason:
@@ -53,8 +68,9 @@ def make_trainer(
 
 def load_before_fork(module: nn.Module, settings: TrainingSettings, shape: Shape) -> None:
     """Load here, once, what every forked process would otherwise load for itself."""
+    # Nothing may look for a GPU here: one that was found cannot be used after a fork any more.
     try:
-        if settings.trainer != "torch":
+        if settings.trainer not in ("torch", "batched"):
             _recognised(module, shape)
             return
     except Unsupported:
@@ -63,7 +79,7 @@ def load_before_fork(module: nn.Module, settings: TrainingSettings, shape: Shape
     torch.optim.SGD([torch.zeros(1)], lr=1.0)
 
 
-def _native(
+def native_trainer(
     module: nn.Module,
     settings: TrainingSettings,
     workspace: Workspace,
@@ -71,6 +87,7 @@ def _native(
     threads: int,
     is_classification: bool,
 ) -> NativeTrainer:
+    """Return the compiled trainer, its gradients checked; raise Unsupported, which says why not."""
     shape = workspace.pools[0].inputs.shape[1:]
     library, layout, steps = _recognised(module, shape)
     check_gradients(library, steps, module, shape, is_classification=is_classification)
@@ -83,6 +100,18 @@ def _native(
         threads=threads,
         is_classification=is_classification,
     )
+
+
+def _device(settings: TrainingSettings) -> torch.device:
+    """Return where to train; the other trainers know the CPU only."""
+    if settings.trainer in ("auto", "batched"):
+        return choose_device(settings.device)
+    if settings.device not in ("auto", "cpu"):
+        raise ConfigError(
+            f"training.trainer = {settings.trainer} trains on the CPU only, but training.device = "
+            f"{settings.device}. Use training.trainer = auto or batched, or another device."
+        )
+    return CPU
 
 
 def _recognised(module: nn.Module, shape: Shape) -> tuple[Library, Layout, list[Step]]:

@@ -49,16 +49,16 @@ class TorchTrainer(Trainer):
         ]
         check_module(self._flat.module, workspace.pools, is_classification=is_classification)
         # torch loads its compiler with the first optimiser: once here, not in every forked worker.
-        _optimizer(settings, self._flat.trainable_views())
+        make_optimizer(settings, self._flat.trainable_views())
 
     def train(self, jobs: Sequence[TrainJob]) -> list[float]:
         """Train each job's model in place, one after another."""
-        with _single_threaded():
+        with single_threaded():
             return [self._train(job) for job in jobs]
 
     def evaluate(self, jobs: Sequence[EvaluateJob]) -> list[Evaluation]:
         """Evaluate each job's model, one after another."""
-        with _single_threaded(), torch.no_grad():
+        with single_threaded(), torch.no_grad():
             return [self._evaluate(job) for job in jobs]
 
     def _train(self, job: TrainJob) -> float:
@@ -126,9 +126,7 @@ class TorchTrainer(Trainer):
                 yield inputs.index_select(0, rows), targets.index_select(0, rows)
 
     def _loss(self, outputs: torch.Tensor, targets: torch.Tensor, reduction: str) -> torch.Tensor:
-        if self._is_classification:
-            return F.cross_entropy(outputs, targets, reduction=reduction)
-        return F.mse_loss(outputs.squeeze(1), targets, reduction=reduction)
+        return loss_of(outputs, targets, reduction, is_classification=self._is_classification)
 
     @contextmanager
     def _only_last(self, last_layers: int | None) -> Iterator[torch.optim.Optimizer]:
@@ -144,7 +142,7 @@ class TorchTrainer(Trainer):
         for parameter in frozen:
             parameter.requires_grad_(False)
         try:
-            yield _optimizer(self._settings, views)
+            yield make_optimizer(self._settings, views)
         finally:
             for parameter in frozen:
                 parameter.requires_grad_(True)
@@ -155,7 +153,7 @@ def check_module(module: nn.Module, pools: Sequence[Pool], *, is_classification:
     inputs = torch.from_numpy(pools[0].inputs[:1])
     try:
         # On one thread: a started pool of threads would be broken in forked workers.
-        with _single_threaded(), torch.no_grad():
+        with single_threaded(), torch.no_grad():
             outputs = module.eval()(inputs)
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         raise ConfigError(
@@ -179,7 +177,17 @@ def check_module(module: nn.Module, pools: Sequence[Pool], *, is_classification:
         )
 
 
-def _optimizer(settings: TrainingSettings, views: list[torch.Tensor]) -> torch.optim.Optimizer:
+def loss_of(
+    outputs: torch.Tensor, targets: torch.Tensor, reduction: str, *, is_classification: bool
+) -> torch.Tensor:
+    """Return cross-entropy, or squared error, of outputs (n, …) against targets (n,)."""
+    if is_classification:
+        return F.cross_entropy(outputs, targets, reduction=reduction)
+    return F.mse_loss(outputs.squeeze(1), targets, reduction=reduction)
+
+
+def make_optimizer(settings: TrainingSettings, views: list[torch.Tensor]) -> torch.optim.Optimizer:
+    """Return a fresh optimiser that changes `views` by their gradients."""
     rate, decay = settings.learning_rate, settings.weight_decay
     if settings.optimizer == "sgd":
         return torch.optim.SGD(
@@ -190,7 +198,7 @@ def _optimizer(settings: TrainingSettings, views: list[torch.Tensor]) -> torch.o
 
 
 @contextmanager
-def _single_threaded() -> Iterator[None]:
+def single_threaded() -> Iterator[None]:
     """Peers are the unit of parallelism; and sums must not depend on the number of threads."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -37,8 +37,13 @@ class TrainingSettings(Settings):
     """For SGD only."""
     weight_decay: float = Field(0.0, ge=0)
     """Decoupled for adamw, added to the gradient otherwise."""
-    trainer: Literal["auto", "native", "torch"] = "auto"
-    """native: compiled, for chains of common layers; torch: any module; auto: native if it can."""
+    trainer: Literal["auto", "native", "torch", "batched"] = "auto"
+    """native: compiled, for chains of common layers; torch: any module; batched: many peers at
+    once; auto: batched on a GPU, on the CPU native if it can, torch otherwise."""
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """Where to train; auto: on cuda or mps, a GPU, if there is one, otherwise on the CPU."""
+    peers_at_once: int | None = Field(None, ge=1)
+    """For batched: at most so many peers at once; when not given, as many as memory holds."""
 
 
 @dataclass

@@ -113,6 +113,9 @@ class Library:
         self.gradient = self._function(
             loaded, "gradient", status, pointer, pointer, pointer, pointer, count, pointer
         )
+        self.multiply_adds = self._function(
+            loaded, "multiply_adds", count, count, ctypes.POINTER(ctypes.c_float)
+        )
 
     def _function(self, loaded: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> Any:
         function = getattr(loaded, f"coterie_{name}_{self.level}")

@@ -53,9 +53,10 @@ INLINE void pooled_window(const int channels, const int train, const float *cons
         vec best = sum[0][o];
         ints where = all_ints(offset[0]);
         for (int p = 1; p < WINDOW; p++) {
-            if (train)
-                where = choose_ints((ints)(sum[p][o] > best), all_ints(offset[p]), where);
-            best = larger(sum[p][o], best);
+            const vec now = sum[p][o];
+            const ints better = (ints)(now > best) | (ints)(now != now); /* a NaN stays visible */
+            if (train) where = choose_ints(better, all_ints(offset[p]), where);
+            best = choose(better, now, best);
         }
         if (train) store_ints(place + o * LANES, where);
         store(out + o * LANES, s->is.relu ? larger(all(0), best) : best);

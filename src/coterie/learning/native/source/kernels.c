@@ -8,6 +8,7 @@
 #include "convolution.h"
 #include "linear.h"
 #include "loss.h"
+#include "peak.h"
 #include "plan.h"
 #include "pooling.h"
 
@@ -243,4 +244,10 @@ EXPORT int NAME(coterie_gradient_)(Network *n, const Data *data, const float *mo
     batch_gradient(n, data, rows, count, first_step(n, 0), 0, NULL);
     unpack(n, n->gradient, gradient);
     return DONE;
+}
+
+/* Do multiply-adds as fast as possible, for comparison with the speed of training; see peak.h. */
+EXPORT int64_t NAME(coterie_multiply_adds_)(int64_t rounds, float *result)
+{
+    return multiply_adds(rounds, result);
 }

@@ -64,7 +64,7 @@ typedef struct Network {
     float *list_values;
     int32_t *list_offsets;
     void **blocks;                 /* everything that was allocated */
-    int64_t num_blocks;
+    int64_t num_blocks, num_reserved;
 } Network;
 
 /* One optimiser step's constants. */

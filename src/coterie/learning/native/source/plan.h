@@ -8,6 +8,7 @@
 
 #define LARGEST_SIDE (1 << 20)
 #define LARGEST_TENSOR (1 << 28)   /* values of one sample's activations or of one layer */
+#define LARGEST_TOTAL (1 << 29)    /* values of everything together: 2 GiB for each thread */
 #define ALIGNMENT 64
 #define SLACK 64                   /* vectors may be read and zeros written past the end */
 
@@ -20,9 +21,11 @@ static void release(Network *n)
     free(n);
 }
 
-/* Zeroed memory for `count` floats or ints, with slack on both sides; NULL when there is none. */
+/* Zeroed memory for `count` floats or ints, with slack on both sides; NULL when it is too much. */
 static void *reserve(Network *n, int64_t count)
 {
+    n->num_reserved += count;
+    if (n->num_reserved > LARGEST_TOTAL) return NULL;
     void **blocks = realloc(n->blocks, sizeof(void *) * (size_t)(n->num_blocks + 1));
     if (!blocks) return NULL;
     n->blocks = blocks;
@@ -85,7 +88,7 @@ static int shape_step(Network *n, Step *s)
         if (!small_product(o->kernel[1], in->channels, 1)) return 0;
         s->out.channels = o->outputs;
         s->row = o->kernel[1] * in->channels;
-        rows = o->outputs * o->kernel[0];
+        rows = (int64_t)o->outputs * o->kernel[0];
     } else if (o->kind == LINEAR) {
         s->out.height = s->out.width = 1;
         s->out.channels = o->outputs;
@@ -240,6 +243,8 @@ INLINE int64_t num_rows_of(const Step *s)
 /* Bring a model from torch's order into the kernels'. */
 static void pack(Network *n, const float *model)
 {
+    /* Padding too: a model that diverged may have left NaN there. */
+    memset(n->packed, 0, sizeof(float) * (size_t)n->num_packed);
     for (int32_t i = 0; i < n->num_steps; i++) {
         const Step *s = &n->steps[i];
         if (s->num_weights == 0) continue;

@@ -18,7 +18,7 @@ INLINE Window window_at(const Step *s, int64_t y, int64_t x)
                 .left = left < 0 ? 0 : left,
                 .bottom = bottom < s->in.height ? bottom : s->in.height,
                 .right = right < s->in.width ? right : s->in.width};
-    w.size = is->count_padding ? is->kernel[0] * is->kernel[1]
+    w.size = is->count_padding ? (int64_t)is->kernel[0] * is->kernel[1]
                                : (w.bottom - w.top) * (w.right - w.left);
     return w;
 }
@@ -39,8 +39,9 @@ static void max_pool_forward(const Step *s)
                     for (int64_t j = w.left; j < w.right; j++) {
                         at = place_of(&s->in, i, j) + c;
                         const vec now = load(s->in.value + at * LANES);
-                        where = choose_ints((ints)(now > best), all_ints((int32_t)at), where);
-                        best = larger(now, best);
+                        const ints better = (ints)(now > best) | (ints)(now != now);
+                        where = choose_ints(better, all_ints((int32_t)at), where);
+                        best = choose(better, now, best);
                     }
                 store(out + c * LANES, best);
                 store_ints(place, where);

@@ -1,0 +1,278 @@
+"""The batched trainer: many peers at once, for devices that only large operations keep busy.
+
+Jobs of equal shape form groups, and groups are computed in chunks: the weights of a chunk lie in
+one matrix (C, P), and every step is taken by all its models together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from coterie.data.pools import Samples
+from coterie.errors import TrainingError
+from coterie.learning.device import exact, free_unused, is_out_of_memory, memory_budget
+from coterie.learning.keyed_dropout import WORDS
+from coterie.learning.native.program import Unsupported
+from coterie.learning.stacked_module import StackedModule, StackedTraining
+from coterie.learning.torch_trainer import EVALUATION_BATCH, check_module, single_threaded
+from coterie.learning.trainer import (
+    EvaluateJob,
+    Evaluation,
+    Trainer,
+    TrainingSettings,
+    TrainJob,
+    Workspace,
+)
+from coterie.randomness import generator
+
+Job = TypeVar("Job", TrainJob, EvaluateJob)
+Result = TypeVar("Result")
+VECTORS = 8
+"""How many vectors (P,) a model in training takes: weights, gradient, moments, and what comes and
+goes during a step."""
+TIMES_SAVED = 3
+"""How often as much as autograd saves is needed: its gradients, and copies for grouped layers."""
+
+
+@dataclass(frozen=True)
+class _Data:
+    """The samples of a chunk on the device; jobs with the same samples share them."""
+
+    inputs: torch.Tensor
+    """(different samples, n, *shape)."""
+    targets: torch.Tensor
+    """(different samples, n)."""
+    whose: torch.Tensor
+    """Which of them each job has, (C,)."""
+
+    def pick(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the inputs (C, b, *shape) and targets (C, b) in `rows` (C, b) of each job's."""
+        whose = self.whose[:, None]
+        return self.inputs[whose, rows], self.targets[whose, rows]
+
+
+class BatchedTrainer(Trainer):
+    """Trains through torch.func on one device; a job's result does not depend on the others.
+
+    Not mathematically, that is: how many models are computed together may change the last bits.
+    """
+
+    def __init__(
+        self,
+        build: Callable[[], nn.Module],
+        settings: TrainingSettings,
+        workspace: Workspace,
+        device: torch.device,
+        *,
+        is_classification: bool,
+    ) -> None:
+        module = build()
+        check_module(module, workspace.pools, is_classification=is_classification)
+        self.name = f"batched {device.type}"
+        self._module = StackedModule(module, device, is_classification=is_classification)
+        self.layout = self._module.layout
+        self._settings = settings
+        self._workspace = workspace
+        self._device = device
+        self._is_classification = is_classification
+        self._most_at_once = settings.peers_at_once
+        self._budget = memory_budget(device)
+        with single_threaded(), exact():
+            self._sample_bytes, self._saved_bytes = self._try_out()
+
+    def train(self, jobs: Sequence[TrainJob]) -> list[float]:
+        """Train each job's model in place, jobs of equal shape together."""
+        return self._in_groups(
+            jobs,
+            lambda job: (len(job.samples), job.epochs, job.last_layers),
+            self._train,
+            lambda job: self._training_bytes(len(job.samples)),
+        )
+
+    def evaluate(self, jobs: Sequence[EvaluateJob]) -> list[Evaluation]:
+        """Evaluate each job's model, jobs with as many samples together."""
+        bytes_each = 2 * self.layout.num_bytes + EVALUATION_BATCH * self._batch_bytes
+        return self._in_groups(
+            jobs, lambda job: len(job.samples), self._evaluate, lambda _: bytes_each
+        )
+
+    def _in_groups(
+        self,
+        jobs: Sequence[Job],
+        shape_of: Callable[[Job], Hashable],
+        work: Callable[[Sequence[Job]], list[Result]],
+        bytes_of: Callable[[Job], int],
+    ) -> list[Result]:
+        """Do jobs of equal shape together, as many as memory is expected to hold."""
+        groups: dict[Hashable, list[int]] = {}
+        for number, job in enumerate(jobs):
+            groups.setdefault(shape_of(job), []).append(number)
+        results: dict[int, Result] = {}
+        with single_threaded(), exact():
+            for numbers in groups.values():
+                group = [jobs[number] for number in numbers]
+                fitting = max(1, self._budget // bytes_of(group[0]))
+                results.update(zip(numbers, self._in_chunks(group, work, fitting), strict=True))
+        return [results[number] for number in range(len(jobs))]
+
+    def _in_chunks(
+        self, jobs: Sequence[Job], work: Callable[[Sequence[Job]], list[Result]], fitting: int
+    ) -> list[Result]:
+        results: list[Result] = []
+        while len(results) < len(jobs):
+            size = min(fitting, self._most_at_once or fitting)
+            chunk = jobs[len(results) : len(results) + size]
+            done = self._attempt(work, chunk)
+            if done is not None:
+                results += done
+            elif len(chunk) > 1:
+                # For all that follows, too: what did not fit once will not fit again.
+                self._most_at_once = len(chunk) // 2
+            else:
+                raise TrainingError(
+                    f"The memory of the device '{self._device.type}' does not suffice for a single "
+                    "model. Close other programs that use it, choose a smaller "
+                    "training.batch_size, or train on the CPU: training.device = cpu."
+                )
+        return results
+
+    def _attempt(
+        self, work: Callable[[Sequence[Job]], list[Result]], chunk: Sequence[Job]
+    ) -> list[Result] | None:
+        """Do some work; None if memory ran out, with nothing changed and everything freed."""
+        try:
+            return work(chunk)
+        except (RuntimeError, ValueError, IndexError) as error:
+            if not is_out_of_memory(error):
+                raise TrainingError(f"The module failed while computing: {error}") from error
+        # Not before the error is gone, which holds on to what was computed so far.
+        free_unused(self._device)
+        return None
+
+    def _train(self, jobs: Sequence[TrainJob]) -> list[float]:
+        """Train the models of jobs of one shape together; write them only when all is done."""
+        first = jobs[0]
+        training = StackedTraining(
+            self._module, self._load(jobs), self._settings, first.last_layers
+        )
+        data = self._upload([job.samples for job in jobs])
+        orders = self._tensor(np.stack([_order(job) for job in jobs]))
+        size = self._settings.batch_size
+        starts = range(0, len(first.samples), size)
+        keys = self._dropout_keys(jobs, first.epochs * len(starts))
+        losses: list[torch.Tensor] = []
+        for epoch in range(first.epochs):
+            losses.clear()
+            for number, start in enumerate(starts):
+                rows = orders[:, epoch, start : start + size]
+                mean = training.step(*data.pick(rows), keys[:, epoch * len(starts) + number])
+                losses.append(mean * rows.shape[1])
+        weights = training.weights().cpu().numpy()
+        # Not every device knows double precision, so the sum is formed on the CPU.
+        sums = torch.stack(losses).cpu().sum(dim=0, dtype=torch.float64).numpy()
+        for job, trained in zip(jobs, weights, strict=True):
+            row = self._workspace.model(job.model)
+            for part in self.layout.last_layers(job.last_layers):
+                row[part] = trained[part]
+        broken = ~np.isfinite(weights).all(axis=1)
+        return [float(loss) for loss in np.where(broken, np.nan, sums / len(first.samples))]
+
+    def _evaluate(self, jobs: Sequence[EvaluateJob]) -> list[Evaluation]:
+        weights = self._load(jobs)
+        losses, correct = [], []
+        for start in range(0, len(jobs[0].samples), EVALUATION_BATCH):
+            part = slice(start, start + EVALUATION_BATCH)
+            data = self._upload([job.samples for job in jobs], part)
+            found = self._module.evaluate(
+                weights, data.inputs[data.whose], data.targets[data.whose]
+            )
+            losses.append(found[0].cpu().numpy())
+            correct.append(found[1].cpu().numpy())
+        right = np.concatenate(correct, axis=1)
+        return [
+            Evaluation(mine, right[number] if self._is_classification else None)
+            for number, mine in enumerate(np.concatenate(losses, axis=1))
+        ]
+
+    def _load(self, jobs: Sequence[Job]) -> torch.Tensor:
+        """Return the models of jobs on the device, (C, P)."""
+        return self._tensor(np.stack([self._workspace.model(job.model) for job in jobs]))
+
+    def _upload(self, samples: Sequence[Samples], part: slice = slice(None)) -> _Data:
+        """Return a part of the samples of each job, all of one number.
+
+        Always from the pools: a shift may have filled them anew since the last time.
+        """
+        places: dict[Hashable, int] = {}
+        rows: list[tuple[int, npt.NDArray[np.int64]]] = []
+        whose = []
+        for mine in samples:
+            # As long as the jobs are there, no other array can have this identity.
+            key = (mine.pool, mine.start, mine.stop, id(mine.chosen))
+            if key not in places:
+                places[key] = len(rows)
+                rows.append((mine.pool, mine.rows()[part]))
+            whose.append(places[key])
+        pools = self._workspace.pools
+        return _Data(
+            self._tensor(np.stack([pools[pool].inputs[numbers] for pool, numbers in rows])),
+            self._tensor(np.stack([pools[pool].targets[numbers] for pool, numbers in rows])),
+            self._tensor(np.array(whose)),
+        )
+
+    def _dropout_keys(self, jobs: Sequence[TrainJob], num_steps: int) -> torch.Tensor:
+        """Return keys of each job, step and layer of dropout, (C, steps, layers, 2)."""
+        shape = (num_steps, len(self._module.dropout_keys), WORDS)
+        return self._tensor(
+            np.stack([generator(job.bits, "dropout").integers(0, 2**32, shape) for job in jobs])
+        )
+
+    def _tensor(self, array: npt.NDArray[Any]) -> torch.Tensor:
+        return torch.from_numpy(array).to(self._device)
+
+    @property
+    def _batch_bytes(self) -> int:
+        """How much memory one sample of a batch takes."""
+        return self._sample_bytes + TIMES_SAVED * self._saved_bytes
+
+    def _training_bytes(self, num_samples: int) -> int:
+        """Return about how much memory a model in training takes."""
+        return (
+            VECTORS * self.layout.num_bytes
+            + num_samples * self._sample_bytes
+            + self._settings.batch_size * self._batch_bytes
+        )
+
+    def _try_out(self) -> tuple[int, int]:
+        """Train and evaluate two models on two samples, away from the run's own.
+
+        Return how many bytes a sample has, and how many autograd keeps for it.
+        """
+        pool = self._workspace.pools[0]
+        rows = np.array([[0, len(pool.targets) - 1]] * 2)
+        inputs, targets = self._tensor(pool.inputs[rows]), self._tensor(pool.targets[rows])
+        weights = torch.zeros(2, self.layout.size, device=self._device)
+        keys = torch.zeros(2, len(self._module.dropout_keys), WORDS, dtype=torch.int64)
+        try:
+            training = StackedTraining(self._module, weights, self._settings, None)
+            training.step(inputs, targets, keys.to(self._device))
+            self._module.evaluate(weights, inputs, targets)
+            saved = self._module.saved_bytes(inputs[0])
+        except (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError) as error:
+            reason = str(error).strip().split("\n")[0].removesuffix(".")
+            raise Unsupported(f"torch.func cannot run it ({reason})") from None
+        return int(inputs[0, 0].nbytes), saved
+
+
+def _order(job: TrainJob) -> npt.NDArray[np.int64]:
+    """Return the order of a job's samples in each epoch, (epochs, n): as in the torch trainer."""
+    rng = generator(job.bits, "batches")
+    places = np.arange(len(job.samples))
+    return np.stack([rng.permutation(places) for _ in range(job.epochs)])

@@ -1,0 +1,193 @@
+"""Which trainer a run gets: compiled where it can be, torch elsewhere, and who is told."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from torch import nn
+from torch_bench import a_pool, deep
+from worlds import FEATURES, drifting_world, metrics_of, small_module
+
+from coterie.data.pools import Samples
+from coterie.errors import ConfigError
+from coterie.learning import choice
+from coterie.learning.native import library
+from coterie.learning.native.trainer import NativeTrainer
+from coterie.learning.parallel import ParallelTrainer
+from coterie.learning.torch_trainer import TorchTrainer
+from coterie.learning.trainer import ModelReference, TrainingSettings, TrainJob, Workspace
+from coterie.memory import shared_array
+from coterie.models.vector import initial_vector
+from coterie.simulation.settings import SimulationSettings
+from coterie.simulation.simulator import Simulation
+from coterie.strategies.random import Random
+
+WITHOUT = "the compiled trainer was not built"
+
+
+@pytest.fixture
+def told(monkeypatch) -> list[str]:
+    """What was said; every test starts as if nothing had been said yet."""
+    monkeypatch.setattr(choice, "_told", set())
+    return []
+
+
+@pytest.fixture
+def without_library(monkeypatch) -> None:
+    monkeypatch.setattr(choice, "find_library", lambda: WITHOUT)
+
+
+def make(build, told, trainer="auto", *, threads=1, pool=None, is_classification=True):
+    start = initial_vector(build, 7)
+    models = shared_array((2, len(start)), np.float32)  # forked workers write there, too
+    models[:] = start
+    made = choice.make_trainer(
+        build,
+        TrainingSettings(trainer=trainer),
+        Workspace([pool or a_pool(10)], {"current": models}),
+        threads=threads,
+        is_classification=is_classification,
+        tell=told.append,
+    )
+    return made, models
+
+
+JOBS = [TrainJob(ModelReference("current", row), Samples(0, 0, 10), 2, 5 + row) for row in range(2)]
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+def test_where_there_is_a_compiler_there_is_the_library():
+    """Otherwise every other test of it would be skipped, and nobody would know."""
+    assert isinstance(library.find_library(), library.Library)
+
+
+@pytest.mark.parametrize(
+    ("trainer", "threads", "kind"),
+    [
+        ("auto", 1, NativeTrainer),
+        ("native", 3, NativeTrainer),
+        ("torch", 1, TorchTrainer),
+        ("torch", 2, ParallelTrainer),
+    ],
+)
+def test_the_setting_decides(told, trainer, threads, kind):
+    made, models = make(small_module, told, trainer, threads=threads)
+    before = models.copy()
+    assert type(made) is kind
+    losses = made.train(JOBS[:1])
+    assert np.isfinite(losses[0])
+    assert (models[0] != before[0]).any()
+    made.close()
+    assert told == []
+
+
+def test_both_trainers_have_the_same_layout(told):
+    layouts = [make(small_module, told, trainer)[0].layout for trainer in ("native", "torch")]
+    assert layouts[0].fingerprint == layouts[1].fingerprint
+
+
+@pytest.mark.parametrize(("threads", "kind"), [(1, TorchTrainer), (2, ParallelTrainer)])
+def test_an_unsupported_model_is_trained_with_torch_and_that_is_said_once(told, threads, kind):
+    for _ in range(3):
+        made, _ = make(deep, told, threads=threads)
+        assert type(made) is kind
+        made.close()
+    assert told == ["Training with torch instead of the compiled trainer: '1' is a Tanh."]
+    make(lambda: nn.Sequential(nn.Linear(FEATURES, 3), nn.Sigmoid()), told)
+    assert told[1:] == ["Training with torch instead of the compiled trainer: '1' is a Sigmoid."]
+
+
+def test_who_wants_torch_is_told_nothing(told):
+    make(deep, told, "torch")
+    assert told == []
+
+
+def test_who_insists_on_the_compiled_trainer_gets_an_error(told):
+    with pytest.raises(ConfigError, match=r"'1' is a Tanh\. Use training\.trainer = auto or torch"):
+        make(deep, told, "native")
+    assert told == []
+
+
+@pytest.mark.parametrize("trainer", ["auto", "native", "torch"])
+def test_a_model_that_does_not_fit_the_data_is_refused_by_all(told, trainer):
+    with pytest.raises(ConfigError, match="cannot take a sample"):
+        make(lambda: nn.Sequential(nn.Linear(FEATURES + 1, 3)), told, trainer)
+    with pytest.raises(ConfigError, match="at least 3"):
+        make(lambda: nn.Sequential(nn.Linear(FEATURES, 2)), told, trainer)
+
+
+def test_log_softmax_is_left_to_torch_in_a_regression(told):
+    def build() -> nn.Module:
+        return nn.Sequential(nn.Linear(FEATURES, 1), nn.LogSoftmax(1))
+
+    pool = a_pool(10, regression=True)
+    made, _ = make(build, told, pool=pool, is_classification=False)
+    assert type(made) is TorchTrainer
+    assert "always zero" in told[0]
+
+
+def test_a_wrong_program_is_not_used(told, monkeypatch):
+    """Only the comparison with torch's gradient stands between a mistake and a run."""
+    right = choice.recognise
+
+    def wrong(*arguments):
+        first, *rest = right(*arguments)
+        return [replace(first, relu=False), *rest]
+
+    monkeypatch.setattr(choice, "recognise", wrong)
+    made, _ = make(small_module, told)
+    assert type(made) is TorchTrainer
+    assert told == [
+        "Training with torch instead of the compiled trainer: the compiled gradient of "
+        "'0.weight' differs from torch's."
+    ]
+    with pytest.raises(ConfigError, match="differs from torch's"):
+        make(small_module, told, "native")
+
+
+@pytest.mark.usefixtures("without_library")
+def test_without_the_library_torch_trains(told):
+    made, models = make(small_module, told)
+    assert type(made) is TorchTrainer
+    assert told == [f"Training with torch instead of the compiled trainer: {WITHOUT}."]
+    expected, others = make(small_module, told, "torch")
+    assert made.train(JOBS) == expected.train(JOBS)
+    assert models.tobytes() == others.tobytes()
+    with pytest.raises(ConfigError, match="not built"):
+        make(small_module, told, "native")
+
+
+def simulate(told, **training):
+    settings = SimulationSettings(rounds=6, training=TrainingSettings(**training))
+    with Simulation(
+        drifting_world(), small_module, lambda: Random(fetches=2), settings, tell=told.append
+    ) as simulation:
+        return metrics_of(simulation), simulation.best_models()
+
+
+@pytest.mark.usefixtures("without_library")
+def test_without_the_library_a_whole_run_is_that_of_torch(told):
+    without, by_torch = simulate(told), simulate(told, trainer="torch")
+    assert len(told) == 1
+    assert without[1].tobytes() == by_torch[1].tobytes()
+
+
+def test_whole_runs_of_both_trainers_end_close_together(told):
+    """They see the same batches in the same order; only roundings differ."""
+    native, by_torch = simulate(told, trainer="native"), simulate(told, trainer="torch")
+    assert told == []
+    np.testing.assert_allclose(native[1], by_torch[1], atol=2e-3)
+    assert native[1].tobytes() != by_torch[1].tobytes()
+
+
+def test_a_library_that_cannot_be_loaded_is_no_library(tmp_path, monkeypatch):
+    broken = tmp_path / "_kernels.so"
+    broken.write_bytes(b"\x7fELF and nothing more")
+    spec = type("Spec", (), {"origin": str(broken)})
+    monkeypatch.setattr(library.importlib.util, "find_spec", lambda _: spec)
+    assert "cannot be loaded" in library.find_library.__wrapped__()
+    monkeypatch.setattr(library.importlib.util, "find_spec", lambda _: None)
+    assert "was not built" in library.find_library.__wrapped__()
