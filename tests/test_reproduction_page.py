@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
+import json
 import shlex
-import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from commands import coterie
 
 from coterie.errors import ConfigError, StorageError
 from coterie.experiment import Experiment
+from coterie.presets import PRESETS
 from coterie.simulation.records import read_table
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -25,11 +27,9 @@ STARTED = (
 
 @pytest.fixture(scope="module")
 def script():
-    spec = importlib.util.spec_from_file_location("reproduction_page", DOCS / "reproduction.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where its dataclasses look for their types
-    spec.loader.exec_module(module)
-    return module
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(DOCS)  # as where a script lies, whose modules it imports
+        return importlib.import_module("reproduction")
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_page_lays_ours_beside_the_published(script, finished, tmp_path):
     kept = script.keep(Experiment.open(finished))
     assert script.read(script.write(kept, tmp_path, "short")) == kept
     page = script.page(tmp_path)
-    section = page[page.index("## short") :].partition("\n## ")[0]
+    section = _section(page, "short")
     assert kept.command in section
     random, published, difference = (
         [cell.strip() for cell in line.split("|")]
@@ -81,6 +81,11 @@ def test_page_lays_ours_beside_the_published(script, finished, tmp_path):
     not_run = page[page.index("## Not run yet") :]
     assert "`friends-synthetic`" not in not_run
     assert "`dac-cifar-rotation4`" in not_run
+    assert "`hast-pacs`" in not_run
+
+
+def _section(page: str, name: str) -> str:
+    return page[page.index(f"\n## {name}\n") :].partition("\n## ")[2].partition("\n## ")[0]
 
 
 def _place(section: str, title: str) -> int:
@@ -110,3 +115,138 @@ def test_what_cannot_be_kept_or_read_is_refused(script, finished, tmp_path):
     damaged.write_text('{"preset": 1}')
     with pytest.raises(StorageError, match=r"damaged\.json is damaged at 'preset'"):
         script.page(tmp_path)
+
+
+def _kept(script, folder: Path, *started: object):
+    """Keep an experiment on the bundled digits."""
+    options = ("--peers", 12, "--threads", 1, "--out", folder)
+    assert coterie("run", *started, *options).code == 0
+    return script.keep(Experiment.open(folder))
+
+
+def _tables(script, kept, folder: Path) -> dict[str, dict[str, list[str]]]:
+    """Return the further tables of a page with one experiment, {title: {first cell: others}}.
+
+    Further rows of one name have its number behind it.
+    """
+    assert script.read(script.write(kept, folder, "one")) == kept
+    tables: dict[str, dict[str, list[str]]] = {}
+    for part in _section(script.page(folder), "one").split("\n### ")[1:]:
+        rows = tables.setdefault(part.splitlines()[0], {})
+        for line in part.splitlines():
+            if line.startswith("| ") and not line.startswith("| ---"):
+                first, *others = (cell.strip() for cell in line.strip("|").split("|"))
+                again = sum(name.partition("#")[0] == first for name in rows)
+                rows[f"{first}#{again}" if again else first] = others
+    return tables
+
+
+def _accuracies(folder: Path, moment: str, cluster: int | None = None) -> np.ndarray:
+    """Return the validation accuracy % per round after the initial training, mean over peers."""
+    names = ("round", "cluster", f"validation_accuracy_{moment}")
+    metrics = read_table(folder, "metrics")
+    numbers, clusters, values = (metrics[name].to_numpy() for name in names)
+    members = (clusters == cluster) if cluster is not None else np.ones(len(clusters), bool)
+    last = numbers.max()
+    return 100 * np.array([values[members & (numbers == n)].mean() for n in range(1, last + 1)])
+
+
+def test_shifts_are_shown_beside_what_was_communicated(script, tmp_path):
+    drift = ("--set", "drift={kind: random, every: 3}", "--rounds", 9)
+    kept = _kept(script, tmp_path / "runs", "digits-drift", "--strategy", "random,hast", *drift)
+    tables = _tables(script, kept, tmp_path)
+    assert list(tables) == ["Shifts", "Who found whom"]
+    for run in kept.runs:
+        label = run.outcome.label
+        mean, drop, _, models = tables["Shifts"][label]
+        levels, before = (
+            _accuracies(tmp_path / "runs" / f"{label}-seed0", moment)
+            for moment in ("trained", "before")
+        )
+        assert float(mean) == pytest.approx(levels.mean(), abs=0.01)
+        drops = [levels[:3].mean() - before[3], levels[3:6].mean() - before[6]]
+        assert float(drop) == pytest.approx(np.mean(drops), abs=0.01)
+        assert models == f"{run.outcome.models_per_peer:,.0f}"
+
+
+def test_rounds_to_recover_say_after_how_many_shifts(script, tmp_path):
+    drift = ("--set", "drift={kind: random, every: 1}", "--rounds", 4)
+    kept = _kept(script, tmp_path / "runs", "digits-drift", "--strategy", "local", *drift)
+    [run] = kept.runs
+    times = iter([2.0, None, 5.0, None])
+    rows = [
+        replace(row, values={**row.values, "rounds_to_95": next(times)})
+        for row in run.summaries["recovery"]
+    ]
+    run = replace(run, summaries={"recovery": tuple(rows)})
+    tables = _tables(script, replace(kept, runs=(run,)), tmp_path)
+    assert tables["Shifts"]["local"][2] == "3.50 (2 of 3)"
+
+
+def test_neighbours_stand_beside_the_published(script, tmp_path):
+    pens = ("--set", "strategy.samples=6", "--set", "strategy.exploration_rounds=2")
+    started = ("digits-methods", "--strategy", "pens,oracle,local", "--rounds", 3, *pens)
+    kept = replace(_kept(script, tmp_path / "runs", *started), preset="pens-cifar-rotation2-50")
+    tables = _tables(script, kept, tmp_path)
+    assert list(tables) == ["Neighbours", "Who found whom"]
+    chosen = read_table(tmp_path / "runs" / "pens-seed0", "chosen_neighbours").to_pylist()
+    last = [row for row in chosen if row["round"] == 3]
+    ours = [
+        100 * np.mean([row["num_same_cluster"] / row[whole] for row in last if row[whole]])
+        for whole in ("num_chosen", "num_true")
+    ]
+    assert list(tables["Neighbours"]) == ["strategy", "pens", "*published*", "*difference*"]
+    assert tables["Neighbours"]["pens"] == [f"{value:.2f}" for value in ours]
+    assert tables["Neighbours"]["*published*"] == ["100.00", "80.80"]
+    differences = [float(cell) for cell in tables["Neighbours"]["*difference*"]]
+    assert differences == pytest.approx([ours[0] - 100, ours[1] - 80.8], abs=0.006)
+    assert "coterie analyse" not in _section(script.page(tmp_path), "one")
+    assert list(tables["Who found whom"]) == ["strategy", "pens", "oracle"]
+    precision, chance, _ = tables["Who found whom"]["oracle"]
+    assert (precision, chance) == ("100.00", f"{100 * 2 / 11:.2f}")
+
+
+def test_what_a_cluster_lost_is_held_against_oracle(script, tmp_path):
+    names = ("--strategy", "oracle,delusional-oracle", "--seeds", 2, "--rounds", 12)
+    options = ("--set", "strategy.cluster=1", "--set", "strategy.from_round=2")
+    kept = _kept(script, tmp_path / "runs", "digits", *names, *options)
+    assert [run.delusion and run.delusion.cluster for run in kept.runs] == [None, "90°"] * 2
+    rows = _tables(script, kept, tmp_path)["Cluster death"]
+    # All three peers of the cluster are, though five were asked for; and only its loss is shown.
+    assert [row[:2] for name, row in rows.items() if name.startswith("delusional")] == [
+        ["3", name] for name in ("0°", "90°", "180°", "270°")
+    ]
+    assert list(rows).index("*lost*") == list(rows).index("delusional-oracle#1") + 1
+    assert "*lost*#1" not in rows
+    for place, moment in enumerate(("before", "merged", "trained"), start=2):
+        oracle, deluded = (
+            [_accuracies(tmp_path / "runs" / f"{label}-seed{seed}", moment, 1) for seed in (0, 1)]
+            for label in ("oracle", "delusional-oracle")
+        )
+        lost = np.mean(oracle, axis=0)[-10:].mean() - np.mean(deluded, axis=0)[-10:].mean()
+        assert float(rows["*lost*"][place].split(" ± ")[0]) == pytest.approx(lost, abs=0.006)
+
+
+def test_what_was_kept_without_analyses_is_still_shown(script, finished, tmp_path):
+    path = script.write(script.keep(Experiment.open(finished)), tmp_path, "old")
+    assert "### Who found whom" in script.page(tmp_path)
+    kept = json.loads(path.read_text())
+    for run in kept["runs"]:
+        del run["summaries"], run["delusion"]
+    path.write_text(json.dumps(kept))
+    assert "| **random** |" in _section(script.page(tmp_path), "old")
+    assert "###" not in script.page(tmp_path)
+
+
+def test_all_presets_of_papers_are_listed(script):
+    listed = script.page().partition("## How to run everything")[2].partition("\n## ")[0]
+    commands = [line for line in listed.splitlines() if line.startswith("coterie run ")]
+    wanted = [name for name in PRESETS if not name.startswith("digits")]
+    assert sorted(line.split()[2] for line in commands) == sorted(wanted)
+
+
+def test_shortened_runs_without_published_numbers_say_so(script, tmp_path):
+    kept = _kept(script, tmp_path / "runs", "digits", "--strategy", "local", "--rounds", 1)
+    script.write(kept, tmp_path, "one")
+    section = _section(script.page(tmp_path), "one")
+    assert "Not the preset's setting: shortened: 1 of 40 rounds; 12 of 40 peers." in section

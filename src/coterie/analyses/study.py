@@ -119,11 +119,12 @@ def _row(
         keys[0],
         dict(zip(analysis.keys, keys[1:], strict=True)),
         tuple(seed for seed, _ in found),
-        {name: _estimate([row[name] for _, row in found]) for name in columns},
+        {name: estimate([row[name] for _, row in found]) for name in columns},
     )
 
 
-def _estimate(values: Sequence[float]) -> Estimate:
+def estimate(values: Sequence[float]) -> Estimate:
+    """Return the mean of the values that are known; the others are NaN."""
     return Estimate(*confidence(values), sum(not math.isnan(value) for value in values))
 
 
@@ -137,7 +138,7 @@ def console_table(result: Result) -> Table:
         table.add_column(column, justify="right")
     for row in result.rows:
         cells = [
-            _cell(row.estimates[name], column, len(row.seeds)) for name, column in shown.items()
+            cell(row.estimates[name], column, len(row.seeds)) for name, column in shown.items()
         ]
         keys = (escape(row.label), *row.keys.values())
         table.add_row(*keys, *cells, str(len(row.seeds)))
@@ -156,13 +157,14 @@ def _columns_of(result: Result) -> dict[str, Shown]:
     }
 
 
-def _cell(estimate: Estimate, shown: Shown, num_seeds: int) -> str:
-    if not estimate.num_known:
+def cell(found: Estimate, shown: Shown, num_values: int) -> str:
+    """Write an estimate for people, and of how many values it is if not of all."""
+    if not found.num_known:
         return "–"
-    text = f"{estimate.mean * shown.scale:,.{shown.digits}f}"
-    if not math.isnan(estimate.width) and shown.with_interval:
-        text += f" ± {estimate.width * shown.scale:,.{shown.digits}f}"
-    some = f" ({estimate.num_known} of {num_seeds})" if estimate.num_known < num_seeds else ""
+    text = f"{found.mean * shown.scale:,.{shown.digits}f}"
+    if not math.isnan(found.width) and shown.with_interval:
+        text += f" ± {found.width * shown.scale:,.{shown.digits}f}"
+    some = f" ({found.num_known} of {num_values})" if found.num_known < num_values else ""
     return text + some
 
 
