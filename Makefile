@@ -9,7 +9,7 @@ WORKERS ?= 2
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
 
-.venv/.installed: pyproject.toml
+.venv/.installed: pyproject.toml setup.py $(wildcard src/coterie/learning/native/source/*)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Coterie needs Python 3.11 or newer; try: make PYTHON=python3.12")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --editable '.[development]'
@@ -27,8 +27,8 @@ lint: .venv/.installed  ## check style, types and layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-bench: .venv/.installed  ## measure CPU time and memory of a round on real CIFAR-10
-	$(BIN)/python benchmarks/peer_round.py
+bench: .venv/.installed  ## measure how fast this machine trains: torch beside compiled code
+	$(BIN)/coterie bench
 
 clean:  ## remove the environment and everything generated
 	rm -rf .venv build *.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

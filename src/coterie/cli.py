@@ -1,4 +1,4 @@
-"""The command line: coterie run, sweep, resume, analyse, list, data.
+"""The command line: coterie run, sweep, resume, analyse, list, data, bench.
 
 Exit codes: 0 done · 2 a setting cannot work · 3 data missing or damaged · 4 a file cannot be
 written or read · 5 training diverged · 6 a strategy broke the rules · 130 stopped by Ctrl-C.
@@ -17,15 +17,17 @@ from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from coterie.benchmarking.command import bench
+from coterie.consoles import errors, out
 from coterie.errors import ConfigError, CoterieError, Interrupted
 from coterie.options import (
     Changes,
     DataRoot,
+    Device,
     FirstSeed,
     Out,
     Peers,
@@ -52,9 +54,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-# Where there is no terminal, such as in a file, lines may be as long as tables need.
-out = Console(width=None if sys.stdout.isatty() else 160)
-errors = Console(stderr=True)
+app.command()(bench)
 
 
 def main() -> None:
@@ -89,6 +89,7 @@ def run(
     data_root: DataRoot = None,
     folder: Out = None,
     trainer: Trainer = None,
+    device: Device = None,
     threads: Threads = None,
     side_by_side: SideBySide = None,
 ) -> None:
@@ -97,7 +98,7 @@ def run(
     from coterie.presets import find_preset
 
     chosen = find_preset(preset)
-    changes = changed_settings(rounds, peers, data_root, trainer, change)
+    changes = changed_settings(rounds, peers, data_root, trainer, device, change)
     labels = named_strategies(strategy)
     configs = chosen.runs(labels, range(seed, seed + seeds), changes, scale=scale)
     _check_strategies(configs)
@@ -131,6 +132,7 @@ def sweep(
     data_root: DataRoot = None,
     folder: Out = None,
     trainer: Trainer = None,
+    device: Device = None,
     threads: Threads = None,
     side_by_side: SideBySide = None,
 ) -> None:
@@ -140,7 +142,7 @@ def sweep(
     from coterie.presets import find_preset
 
     chosen = find_preset(preset)
-    changes = changed_settings(rounds, peers, data_root, trainer, change)
+    changes = changed_settings(rounds, peers, data_root, trainer, device, change)
     varied = sweeps.parse_vary(vary, changes)
     numbers = range(seed, seed + seeds)
     configs, names = sweeps.grid(

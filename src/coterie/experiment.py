@@ -26,7 +26,7 @@ from coterie.data.scenario import Scenario
 from coterie.errors import ConfigError, CoterieError, Interrupted, StorageError
 from coterie.execution import CONFIG, Glimpse, Run, execute
 from coterie.failures import Failures, how_to_continue, resume_command
-from coterie.learning.choice import Tell, load_before_fork
+from coterie.learning.choice import Tell, check_training, load_before_fork
 from coterie.learning.parallel import can_fork
 from coterie.models.architectures import architecture
 from coterie.reports.tables import Outcome
@@ -262,6 +262,7 @@ class Experiment:
             world = self._scenario_of(configs[-1])
             build_model(configs[-1], world.num_outputs)
             for config in configs:
+                check_training(config.training)
                 strategy = make_strategy(config.strategy["name"], config.strategy_options())
                 check_world(world, strategy, config)
 

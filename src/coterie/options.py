@@ -48,11 +48,16 @@ Scale = Annotated[
 ]
 Peers = Annotated[int | None, typer.Option(help="How many peers.")]
 Trainer = Annotated[
-    Literal["auto", "native", "torch"] | None,
+    Literal["auto", "native", "torch", "batched"] | None,
     typer.Option(
-        help="What trains: compiled code (native), torch, or the former where it can (auto).",
+        help="What trains: compiled code (native), torch, many peers at once (batched, for GPUs), "
+        "or the best that can (auto).",
         show_default="auto",
     ),
+]
+Device = Annotated[
+    Literal["auto", "cpu", "cuda", "mps"] | None,
+    typer.Option(help="Where to train: a GPU if there is one (auto).", show_default="auto"),
 ]
 
 
@@ -61,6 +66,7 @@ def changed_settings(
     peers: int | None,
     data_root: Path | None,
     trainer: str | None,
+    device: str | None,
     change: list[str] | None,
 ) -> dict[str, Any]:
     """Return the changed settings by their dotted keys."""
@@ -75,6 +81,8 @@ def changed_settings(
         changes["data.root"] = str(data_root)
     if trainer is not None:
         changes["training.trainer"] = trainer
+    if device is not None:
+        changes["training.device"] = device
     changes.update(parse_change(text) for text in change or [])
     if "seed" in changes:
         raise ConfigError("--set seed: choose seeds with --seed and --seeds instead.")

@@ -9,7 +9,7 @@ from torch import nn
 
 from coterie.errors import ConfigError
 from coterie.learning.batched_trainer import BatchedTrainer
-from coterie.learning.device import CPU, choose_device
+from coterie.learning.device import CPU, check_device, choose_device
 from coterie.learning.native.check import check_gradients
 from coterie.learning.native.library import Library, find_library
 from coterie.learning.native.program import Step, Unsupported, recognise
@@ -21,6 +21,8 @@ from coterie.models.layout import Layout
 
 Tell = Callable[[str], None]
 Shape = tuple[int, ...]
+
+ON_ANY_DEVICE = ("auto", "batched")
 
 _told: set[str] = set()
 
@@ -37,7 +39,8 @@ def make_trainer(
     """Return a trainer for modules such as `build` makes, on `threads` threads or processes."""
     module = build()
     check_module(module, workspace.pools, is_classification=is_classification)
-    device = _device(settings)
+    check_training(settings)
+    device = choose_device(settings.device) if settings.trainer in ON_ANY_DEVICE else CPU
     if settings.trainer == "batched" or device != CPU:
         try:
             return BatchedTrainer(
@@ -66,9 +69,21 @@ def make_trainer(
     return ParallelTrainer(trainer, threads) if threads > 1 and can_fork() else trainer
 
 
+def check_training(settings: TrainingSettings) -> None:
+    """Refuse a device that cannot be, or not with this trainer; whether one is there shows later.
+
+    Nothing may look for a GPU before processes are forked: they could not use it any more.
+    """
+    if settings.trainer not in ON_ANY_DEVICE and settings.device not in ("auto", "cpu"):
+        raise ConfigError(
+            f"training.trainer = {settings.trainer} trains on the CPU only, but training.device = "
+            f"{settings.device}. Use training.trainer = auto or batched, or another device."
+        )
+    check_device(settings.device)
+
+
 def load_before_fork(module: nn.Module, settings: TrainingSettings, shape: Shape) -> None:
     """Load here, once, what every forked process would otherwise load for itself."""
-    # Nothing may look for a GPU here: one that was found cannot be used after a fork any more.
     try:
         if settings.trainer not in ("torch", "batched"):
             _recognised(module, shape)
@@ -100,18 +115,6 @@ def native_trainer(
         threads=threads,
         is_classification=is_classification,
     )
-
-
-def _device(settings: TrainingSettings) -> torch.device:
-    """Return where to train; the other trainers know the CPU only."""
-    if settings.trainer in ("auto", "batched"):
-        return choose_device(settings.device)
-    if settings.device not in ("auto", "cpu"):
-        raise ConfigError(
-            f"training.trainer = {settings.trainer} trains on the CPU only, but training.device = "
-            f"{settings.device}. Use training.trainer = auto or batched, or another device."
-        )
-    return CPU
 
 
 def _recognised(module: nn.Module, shape: Shape) -> tuple[Library, Layout, list[Step]]:

@@ -15,8 +15,23 @@ MEMORY_SHARE = 0.25
 """How much of a device's memory models trained together are meant to take."""
 
 
+def check_device(wanted: str) -> None:
+    """Refuse a device torch was not built for; this asks no driver, so processes may be forked."""
+    built = {
+        "cuda": torch.backends.cuda.is_built(),  # type: ignore[no-untyped-call]
+        "mps": torch.backends.mps.is_built(),
+    }
+    if not built.get(wanted, True):
+        raise ConfigError(
+            f"training.device = {wanted}, but torch {torch.__version__} was installed without "
+            "support for it. Install a torch that has it (pytorch.org says how), or use "
+            "training.device = auto."
+        )
+
+
 def choose_device(wanted: str) -> torch.device:
     """Return the device of a setting; auto: the best there is."""
+    check_device(wanted)
     available = {
         "cuda": torch.cuda.is_available(),
         "mps": torch.backends.mps.is_available(),
@@ -27,9 +42,8 @@ def choose_device(wanted: str) -> torch.device:
     if not available[wanted]:
         there = ", ".join(name for name, is_there in available.items() if is_there)
         raise ConfigError(
-            f"training.device = {wanted}, but torch {torch.__version__} finds no such device here, "
-            f"only: {there}. Check the driver and that torch was installed with support for "
-            "the device, or use training.device = auto (--device auto)."
+            f"training.device = {wanted}, but torch finds no such device here, only: {there}. "
+            "Check its driver, or use training.device = auto."
         )
     return torch.device(wanted)
 
@@ -66,7 +80,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 @contextmanager
 def exact() -> Iterator[None]:
     """Let cuDNN use full float32 and, where it has them, algorithms that always sum alike."""
-    with torch.backends.cudnn.flags(  # type: ignore[no-untyped-call]
+    with torch.backends.cudnn.flags(
         enabled=True, benchmark=False, deterministic=True, allow_tf32=False
     ):
         yield

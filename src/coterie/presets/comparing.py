@@ -47,7 +47,9 @@ def _influential(config: RunConfig) -> dict[str, Any]:
     """Return the settings that can change results, as plain data."""
     settings = config.model_dump(mode="json", exclude=set(NO_INFLUENCE))
     # Where files lie and who computes is nobody's business.
-    del settings["data"]["root"], settings["training"]["trainer"]
+    del settings["data"]["root"]
+    for name in ("trainer", "device", "peers_at_once"):
+        del settings["training"][name]
     settings["model"]["pretrained"] = config.model.pretrained is not None
     return settings
 
