@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 import numpy as np
@@ -12,6 +13,9 @@ from coterie.data.own import OwnData, PeerData
 from coterie.simulation.settings import SimulationSettings
 from coterie.simulation.simulator import Simulation
 from coterie.strategies.base import Strategy
+
+# What trains by itself depends on whether there is a GPU; the tests are of a computer without.
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 
 @pytest.fixture

@@ -166,6 +166,7 @@ def test_each_change_is_named(changes, departure):
 
 def test_what_cannot_change_a_result_is_no_departure():
     changes = {"data.root": "/elsewhere", "test_every": 3, "training.trainer": "torch"}
+    changes |= {"training.device": "cpu", "training.peers_at_once": 7}
     assert compared("dac-cifar-rotation4", changes=changes).departures == ()
     elsewhere = {"model.pretrained": "/elsewhere/resnet18-f37072fd.pth"}
     assert compared("friends-cifar100-pretrained", changes=elsewhere).departures == ()

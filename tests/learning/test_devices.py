@@ -1,0 +1,190 @@
+"""Where a run trains, what it is told about it, and whole runs with many peers at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from batched_bench import Group, Remembering, image_network
+from commands import SMALL, coterie, refused
+from torch import nn
+from torch_bench import a_pool, counting, deep, dropping, normalised
+from worlds import CLASSES, FEATURES, drifting_world, metrics_of, small_module
+
+from coterie.config import build_model, make_scenario
+from coterie.data.pools import Samples
+from coterie.errors import ConfigError, TrainingError
+from coterie.learning import choice, stacked_module
+from coterie.learning.device import choose_device
+from coterie.learning.native.program import Unsupported
+from coterie.learning.trainer import Trainer, TrainingSettings, Workspace
+from coterie.models.vector import initial_vector
+from coterie.presets import find_preset
+from coterie.simulation.settings import SimulationSettings
+from coterie.simulation.simulator import Simulation
+from coterie.strategies.random import Random
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        counting,  # its running mean needs a number of batches that is known in Python
+        lambda: nn.Sequential(nn.Linear(FEATURES, 8), nn.AlphaDropout(0.5), nn.Linear(8, CLASSES)),
+    ],
+)
+def test_what_cannot_be_trained_at_once_is_found_out_beforehand(build):
+    with pytest.raises(Unsupported, match=r"torch\.func cannot run it"):
+        Group(build)
+
+
+@pytest.fixture
+def told(monkeypatch) -> list[str]:
+    """What was said; every test starts as if nothing had been said yet."""
+    monkeypatch.setattr(choice, "_told", set())
+    return []
+
+
+@pytest.fixture
+def a_gpu(monkeypatch) -> None:
+    """Let torch believe that there is one; nothing is computed on it."""
+    monkeypatch.setattr(torch.backends.cuda, "is_built", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+
+
+def make(told, build=small_module, **training) -> Trainer:
+    models = initial_vector(build, 1)[None]
+    return choice.make_trainer(
+        build,
+        TrainingSettings(**training),
+        Workspace([a_pool(10)], {"current": models}),
+        threads=1,
+        is_classification=True,
+        tell=told.append,
+    )
+
+
+def test_the_settings_decide(told):
+    assert make(told, trainer="batched").name == "batched cpu"
+    assert make(told, trainer="batched", device="cpu").name == "batched cpu"
+    assert make(told, trainer="torch", device="cpu").name == "torch"
+    assert told == []
+
+
+def test_who_insists_on_the_batched_trainer_gets_an_error(told):
+    with pytest.raises(ConfigError, match=r"batched trainer cannot.*training\.trainer = auto"):
+        make(told, counting, trainer="batched")
+
+
+@pytest.mark.usefixtures("a_gpu")
+def test_on_a_gpu_what_cannot_be_trained_at_once_is_trained_on_the_cpu_and_that_is_said(
+    told, monkeypatch
+):
+    monkeypatch.setattr(choice, "choose_device", lambda wanted: torch.device("meta"))
+    for _ in range(2):
+        assert make(told, counting).name == "torch"
+    assert told[0].startswith("Training on the CPU instead of meta: torch.func cannot run it (")
+    assert len(told) == 2  # the other one says why it is torch, not compiled code
+
+
+@pytest.mark.parametrize("build", [deep, normalised, dropping, image_network, Remembering])
+def test_nothing_is_computed_elsewhere_than_on_the_device(monkeypatch, build):
+    """torch's device without memory refuses tensors of others, and to give back what it has not."""
+    monkeypatch.setattr(
+        stacked_module, "make_optimizer", lambda _, tensors: torch.optim.Adam(tensors)
+    )
+    group = Group(build, device=torch.device("meta"))
+    with pytest.raises(TrainingError, match="Cannot copy out of meta tensor"):
+        group.train()
+    with pytest.raises(TrainingError, match="Cannot copy out of meta tensor"):
+        group.evaluate(Samples(0, 0, 4))
+
+
+@pytest.mark.usefixtures("a_gpu")
+def test_auto_means_a_gpu_if_there_is_one(monkeypatch):
+    assert choose_device("auto").type == "cuda"
+    assert choose_device("cpu").type == "cpu"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    assert choose_device("auto").type == "mps"
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    assert choose_device("auto").type == "cpu"
+    with pytest.raises(ConfigError, match=r"no such device here, only: cpu\. Check its driver"):
+        choose_device("cuda")
+
+
+@pytest.mark.parametrize("device", ["cuda", "mps"])
+def test_a_device_torch_does_not_know_is_an_error_for_people(told, monkeypatch, device):
+    monkeypatch.setattr(getattr(torch.backends, device), "is_built", lambda: False)
+    with pytest.raises(ConfigError, match=rf"device = {device}, but torch .* without support"):
+        make(told, device=device)
+
+
+@pytest.mark.parametrize(
+    "options", [("--device", "cuda"), ("--device", "cuda", "--trainer", "torch")]
+)
+def test_a_device_that_cannot_be_is_refused_before_there_is_a_folder(
+    tmp_path, monkeypatch, options
+):
+    monkeypatch.setattr(torch.backends.cuda, "is_built", lambda: False)
+    refused(coterie("run", *SMALL, *options, "--out", tmp_path / "out"), 2, "training.device")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_device_and_the_trainer_can_be_chosen_on_the_command_line(tmp_path):
+    options = ("--device", "cpu", "--trainer", "batched", "--set", "training.peers_at_once=3")
+    assert coterie("run", *SMALL, *options, "--out", tmp_path / "out").code == 0
+    written = (tmp_path / "out" / "random-seed0" / "config.yaml").read_text()
+    assert "  trainer: batched\n  device: cpu\n  peers_at_once: 3\n" in written
+
+
+@pytest.mark.parametrize("trainer", ["native", "torch"])
+@pytest.mark.usefixtures("a_gpu")
+def test_a_trainer_for_the_cpu_does_not_train_elsewhere(told, trainer):
+    assert make(told, trainer=trainer).name.split()[0] == trainer
+    with pytest.raises(ConfigError, match=f"trainer = {trainer} trains on the CPU only"):
+        make(told, trainer=trainer, device="cuda")
+
+
+def test_whole_runs_with_drift_end_close_together(told):
+    results, saved = [], []
+    for trainer in ("batched", "torch"):
+        settings = SimulationSettings(rounds=6, training=TrainingSettings(trainer=trainer))
+        with Simulation(
+            drifting_world(), small_module, lambda: Random(fetches=2), settings, tell=told.append
+        ) as simulation:
+            metrics = metrics_of(simulation)
+            results.append((simulation.best_models(), metrics["test_loss"].to_numpy()))
+            saved.append(simulation.save()["trainer"])
+    assert saved == ["batched cpu", "torch"]
+    np.testing.assert_allclose(results[0][0], results[1][0], atol=2e-3)
+    np.testing.assert_allclose(results[0][1], results[1][1], rtol=1e-3)
+    assert told == []
+
+
+def test_a_whole_run_on_digits_ends_close_to_that_of_torch():
+    accuracies, models = [], []
+    for trainer in ("batched", "torch"):
+        changes = {"peers.count": 8, "rounds": 3, "training.trainer": trainer}
+        [config] = find_preset("digits").runs(["oracle"], [0], changes)
+        world = make_scenario(config)
+        with Simulation(
+            world,
+            lambda world=world, config=config: build_model(config, world.num_outputs),
+            lambda: Random(fetches=2),
+            config,
+        ) as simulation:
+            accuracies.append(metrics_of(simulation)["test_accuracy"].to_numpy()[-8:])
+            models.append(simulation.best_models())
+    np.testing.assert_allclose(models[0], models[1], atol=5e-3)
+    np.testing.assert_allclose(accuracies[0], accuracies[1], atol=0.01)
+
+
+def test_a_run_continued_with_another_trainer_says_so(make_simulation):
+    heard = []
+    with make_simulation(Random, training=TrainingSettings(trainer="batched")) as simulation:
+        simulation.advance()
+        saved = simulation.save()
+    with make_simulation(Random, training=TrainingSettings(trainer="torch")) as simulation:
+        simulation._tell = heard.append
+        simulation.restore(saved)
+    assert "begun with the trainer 'batched cpu' and goes on with 'torch'" in heard[0]
