@@ -95,6 +95,7 @@ def _shifts(runs: Sequence[KeptRun]) -> str:
     numbers = (
         Number("recovery", "mean_level", Shown("mean over time", scale)),
         Number("recovery", "drop", Shown("drop", scale)),
+        Number("recovery", "drop_after_round", Shown("after a round", scale)),
         Number(
             "recovery",
             "rounds_to_95",
@@ -107,7 +108,8 @@ def _shifts(runs: Sequence[KeptRun]) -> str:
         "Shifts",
         f"Validation {'accuracy %' if is_accuracy else 'loss'} of all peers: its mean over all "
         f"rounds; how much worse than in the {WINDOW} rounds before a shift the same models are "
-        "right after it, mean over shifts; and the rounds until 95 % of the level before was "
+        "right after it, and the peers are after the first round on the new data (negative: they "
+        "are better already), mean over shifts; and the rounds until 95 % of the level before was "
         "regained, mean over the shifts after which it was, (3 of 9) where not after all. Compare "
         "strategies that sent and received about as many models.",
         ["strategy", *(number.shown.title for number in numbers)],

@@ -158,7 +158,7 @@ def test_shifts_are_shown_beside_what_was_communicated(script, tmp_path):
     assert list(tables) == ["Shifts", "Who found whom"]
     for run in kept.runs:
         label = run.outcome.label
-        mean, drop, _, models = tables["Shifts"][label]
+        mean, drop, later, _, models = tables["Shifts"][label]
         levels, before = (
             _accuracies(tmp_path / "runs" / f"{label}-seed0", moment)
             for moment in ("trained", "before")
@@ -166,6 +166,8 @@ def test_shifts_are_shown_beside_what_was_communicated(script, tmp_path):
         assert float(mean) == pytest.approx(levels.mean(), abs=0.01)
         drops = [levels[:3].mean() - before[3], levels[3:6].mean() - before[6]]
         assert float(drop) == pytest.approx(np.mean(drops), abs=0.01)
+        drops = [levels[:3].mean() - levels[3], levels[3:6].mean() - levels[6]]
+        assert float(later) == pytest.approx(np.mean(drops), abs=0.01)
         assert models == f"{run.outcome.models_per_peer:,.0f}"
 
 
@@ -180,7 +182,7 @@ def test_rounds_to_recover_say_after_how_many_shifts(script, tmp_path):
     ]
     run = replace(run, summaries={"recovery": tuple(rows)})
     tables = _tables(script, replace(kept, runs=(run,)), tmp_path)
-    assert tables["Shifts"]["local"][2] == "3.50 (2 of 3)"
+    assert tables["Shifts"]["local"][3] == "3.50 (2 of 3)"
 
 
 def test_neighbours_stand_beside_the_published(script, tmp_path):

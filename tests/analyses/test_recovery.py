@@ -40,6 +40,7 @@ def test_all_peers_by_hand():
     row = where(recovery(metrics(PEER_0, PEER_1), window=2), step=1, cluster="all")
     assert row["level_before"] == pytest.approx(0.6)  # rounds 3 and 4
     assert row["drop"] == pytest.approx(0.4)
+    assert row["drop_after_round"] == pytest.approx(0.3)  # round 5: 0.3
     assert row["rounds_to_95"] == 3  # round 7: 0.57
     assert row["rounds_to_100"] == 4  # round 8: 0.635
     assert row["mean_level"] == pytest.approx((0.3 + 0.5 + 0.57 + 0.635) / 4)

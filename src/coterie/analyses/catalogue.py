@@ -149,6 +149,7 @@ ANALYSES = (
         {
             "level_before": Shown("before", digits=3),
             "drop": Shown("drop", digits=3),
+            "drop_after_round": Shown("after a round", digits=3),
             "rounds_to_95": Shown("rounds to 95%", digits=1),
             "rounds_to_100": Shown("to 100%", digits=1),
             "mean_level": Shown("mean over time", digits=3),

@@ -59,6 +59,7 @@ def recovery(metrics: pa.Table, window: int) -> pa.Table:
                     "measure": measure,
                     "level_before": before,
                     "drop": sign * (before - at_start[cluster].get(numbers[0], math.nan)),
+                    "drop_after_round": sign * (before - here.get(numbers[0], math.nan)),
                     **dict(zip(TIMES, times, strict=True)),
                     "mean_level": mean(list(here.values())),
                 }
@@ -82,7 +83,7 @@ def rounds_until(levels: Levels, before: float, share: float, sign: float) -> fl
 def recovery_per_shift(detail: pa.Table, window: int) -> pa.Table:
     """All peers, per shift and as the mean over shifts; the mean level is that over all rounds."""
     every = of_all_peers(detail)
-    names = ("level_before", "drop", *TIMES)
+    names = ("level_before", "drop", "drop_after_round", *TIMES)
     shifts = every.filter(pc.greater(every["step"], 0))
     rows = [
         {"shift": str(row["step"]), **{name: row[name] for name in row if name not in ABOUT}}
