@@ -16,8 +16,7 @@ from coterie.data.pools import Samples
 from coterie.errors import ConfigError, TrainingError
 from coterie.learning import choice, stacked_module
 from coterie.learning.device import choose_device
-from coterie.learning.native.program import Unsupported
-from coterie.learning.trainer import Trainer, TrainingSettings, Workspace
+from coterie.learning.trainer import Trainer, TrainingSettings, Unsupported, Workspace
 from coterie.models.vector import initial_vector
 from coterie.presets import find_preset
 from coterie.simulation.settings import SimulationSettings

@@ -12,11 +12,11 @@ from coterie.learning.batched_trainer import BatchedTrainer
 from coterie.learning.device import CPU, check_device, choose_device
 from coterie.learning.native.check import check_gradients
 from coterie.learning.native.library import Library, find_library
-from coterie.learning.native.program import Step, Unsupported, recognise
+from coterie.learning.native.program import Step, recognise
 from coterie.learning.native.trainer import NativeTrainer
 from coterie.learning.parallel import ParallelTrainer, can_fork
 from coterie.learning.torch_trainer import TorchTrainer, check_module
-from coterie.learning.trainer import Trainer, TrainingSettings, Workspace
+from coterie.learning.trainer import Trainer, TrainingSettings, Unsupported, Workspace
 from coterie.models.layout import Layout
 
 Tell = Callable[[str], None]

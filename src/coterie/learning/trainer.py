@@ -104,6 +104,10 @@ class Evaluation:
         return float("nan") if self.correct is None else float(self.correct.mean())
 
 
+class Unsupported(Exception):  # noqa: N818 — not an error: another trainer takes over
+    """A trainer cannot train a module; the message says why."""
+
+
 class Trainer(ABC):
     """Trains and evaluates models of one layout in one workspace."""
 

@@ -10,7 +10,8 @@ from torch import nn
 
 from coterie.learning.native.library import CONVOLUTION, CROSS_ENTROPY, LINEAR
 from coterie.learning.native.network import Network
-from coterie.learning.native.program import Step, Unsupported
+from coterie.learning.native.program import Step
+from coterie.learning.trainer import Unsupported
 
 
 def create(*steps: Step, shape: tuple[int, ...] = (1, 1, 1), is_classification: bool = True):

@@ -20,7 +20,8 @@ from coterie.learning.native.library import (
     MAX_POOL,
     RELU,
 )
-from coterie.learning.native.program import Step, Unsupported, recognise
+from coterie.learning.native.program import Step, recognise
+from coterie.learning.trainer import Unsupported
 from coterie.models.architectures import ARCHITECTURES
 from coterie.models.layout import Layout
 

@@ -14,7 +14,8 @@ from torch import nn
 
 from coterie.learning.native.library import LINEAR, Library
 from coterie.learning.native.network import Network
-from coterie.learning.native.program import Step, Unsupported
+from coterie.learning.native.program import Step
+from coterie.learning.trainer import Unsupported
 from coterie.models.layout import Layout
 from coterie.models.vector import FlatModule
 from coterie.randomness import generator

@@ -21,8 +21,8 @@ from coterie.learning.native.library import (
     TrainCall,
     Training,
 )
-from coterie.learning.native.program import Step, Unsupported
-from coterie.learning.trainer import Matrix
+from coterie.learning.native.program import Step
+from coterie.learning.trainer import Matrix, Unsupported
 
 
 class Network:

@@ -11,13 +11,10 @@ import torch.nn.functional as F  # noqa: N812 — the name everybody knows it by
 from torch import fx, nn
 
 from coterie.learning.native import library
+from coterie.learning.trainer import Unsupported
 from coterie.models.layout import Layout
 
 Pair = tuple[int, int]
-
-
-class Unsupported(Exception):  # noqa: N818 — not an error: the torch trainer takes over
-    """The module does something the compiled library does not know; the message says what."""
 
 
 @dataclass(frozen=True)
