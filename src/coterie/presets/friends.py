@@ -104,6 +104,11 @@ _cifar100 = _mnist_fashion.model_copy(
 )
 
 
+def _metric_options(metric: str) -> dict[str, float]:
+    """α = 0, as in the thesis's code, which its tables were made with; its text says α = 1."""
+    return {"alpha": 0.0} if metric == "cosine-gradients" else {}
+
+
 def _dac(taus: Taus, fetches: int = FETCHES, rates: Rates | None = None) -> tuple[Variant, ...]:
     """Return DAC with each metric, merged by FedAvg and by FedSim, with the setting's τ."""
     return tuple(
@@ -116,6 +121,7 @@ def _dac(taus: Taus, fetches: int = FETCHES, rates: Rates | None = None) -> tupl
                 "tau": tau,
                 "merge": merge,
                 "unseen": "epsilon",
+                **_metric_options(metric),
             },
             {} if rates is None else {"training.learning_rate": rates[metric]},
         )
@@ -138,6 +144,7 @@ def _panm(taus: Taus) -> tuple[Variant, ...]:
                 "metric": metric,
                 "merge": merge,
                 "tau": taus[metric][1],
+                **_metric_options(metric),
             },
         )
         for metric in ("inverse-loss", "cosine-gradients")
