@@ -29,6 +29,7 @@ from coterie.learning.trainer import (
     TrainJob,
     Unsupported,
     Workspace,
+    batch_order,
 )
 from coterie.randomness import generator
 
@@ -163,7 +164,7 @@ class BatchedTrainer(Trainer):
             self._module, self._load(jobs), self._settings, first.last_layers
         )
         data = self._upload([job.samples for job in jobs])
-        orders = self._tensor(np.stack([_order(job) for job in jobs]))
+        orders = self._tensor(np.stack([batch_order(job) for job in jobs]))
         size = self._settings.batch_size
         starts = range(0, len(first.samples), size)
         keys = self._dropout_keys(jobs, first.epochs * len(starts))
@@ -269,10 +270,3 @@ class BatchedTrainer(Trainer):
             reason = str(error).strip().split("\n")[0].removesuffix(".")
             raise Unsupported(f"torch.func cannot run it ({reason})") from None
         return int(inputs[0, 0].nbytes), saved
-
-
-def _order(job: TrainJob) -> npt.NDArray[np.int64]:
-    """Return the order of a job's samples in each epoch, (epochs, n): as in the torch trainer."""
-    rng = generator(job.bits, "batches")
-    places = np.arange(len(job.samples))
-    return np.stack([rng.permutation(places) for _ in range(job.epochs)])

@@ -18,9 +18,9 @@ from coterie.learning.trainer import (
     TrainingSettings,
     TrainJob,
     Workspace,
+    batch_order,
 )
 from coterie.models.vector import FlatModule
-from coterie.randomness import generator
 
 EVALUATION_BATCH = 256
 
@@ -84,12 +84,11 @@ class TorchTrainer(Trainer):
     ) -> float:
         inputs, targets = self._pools[job.samples.pool]
         rows = job.samples.rows()
-        rng = generator(job.bits, "batches")
         losses: list[torch.Tensor] = []
         size = self._settings.batch_size
-        for _ in range(job.epochs):
+        for places in batch_order(job):
             losses.clear()
-            order = torch.from_numpy(rng.permutation(rows))
+            order = torch.from_numpy(rows[places])
             for start in range(0, len(order), size):
                 batch = order[start : start + size]
                 outputs = module(inputs.index_select(0, batch))

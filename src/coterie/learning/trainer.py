@@ -17,6 +17,7 @@ from pydantic import Field
 
 from coterie.data.pools import Pool, Samples
 from coterie.models.layout import Layout
+from coterie.randomness import generator
 from coterie.settings import Settings
 
 Matrix = npt.NDArray[np.float32]
@@ -76,6 +77,15 @@ class TrainJob:
     epochs: int
     bits: int
     last_layers: int | None = None
+
+
+def batch_order(job: TrainJob) -> npt.NDArray[np.int64]:
+    """Return the places of a job's samples in the order of training, (epochs, n).
+
+    Every trainer takes them in this order, so that single steps can be compared.
+    """
+    rng = generator(job.bits, "batches")
+    return np.stack([rng.permutation(len(job.samples)) for _ in range(job.epochs)])
 
 
 @dataclass(frozen=True)

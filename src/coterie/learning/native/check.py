@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-import torch.nn.functional as F  # noqa: N812 — the name everybody knows it by
 from torch import nn
 
 from coterie.learning.native.library import LINEAR, Library
 from coterie.learning.native.network import Network
 from coterie.learning.native.program import Step
+from coterie.learning.torch_trainer import loss_of
 from coterie.learning.trainer import Unsupported
 from coterie.models.layout import Layout
 from coterie.models.vector import FlatModule
@@ -72,11 +72,7 @@ def _torch_gradient(
 ) -> npt.NDArray[np.float32]:
     outputs = flat.module(torch.from_numpy(inputs))
     wanted = torch.from_numpy(targets)
-    loss = (
-        F.cross_entropy(outputs, wanted)
-        if is_classification
-        else F.mse_loss(outputs.squeeze(1), wanted)
-    )
+    loss = loss_of(outputs, wanted, "mean", is_classification=is_classification)
     flat.flat_grad.zero_()
     loss.backward()  # type: ignore[no-untyped-call]
     return np.asarray(flat.flat_grad.numpy())

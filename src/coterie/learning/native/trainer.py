@@ -33,9 +33,9 @@ from coterie.learning.trainer import (
     TrainingSettings,
     TrainJob,
     Workspace,
+    batch_order,
 )
 from coterie.models.layout import Layout
-from coterie.randomness import generator
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -99,7 +99,7 @@ class NativeTrainer(Trainer):
         return [result for part in self._executor.map(work, chunks) for result in part]
 
     def _train(self, jobs: Sequence[TrainJob]) -> list[float]:
-        orders = [_order(job) for job in jobs]
+        orders = [_as_rows(job.samples.rows()[batch_order(job)]) for job in jobs]
         models = [self._model(job.model) for job in jobs]
         calls = (TrainCall * len(jobs))(
             *(
@@ -178,13 +178,6 @@ def _training(settings: TrainingSettings) -> Training:
         beta2=BETA2,
         epsilon=EPSILON,
     )
-
-
-def _order(job: TrainJob) -> npt.NDArray[np.int64]:
-    """Return the rows in the order of training, (epochs, n): the same as the torch trainer's."""
-    rows = job.samples.rows()
-    rng = generator(job.bits, "batches")
-    return _as_rows(np.stack([rng.permutation(rows) for _ in range(job.epochs)]))
 
 
 def _as_rows(numbers: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
