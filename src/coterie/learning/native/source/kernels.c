@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "convolution.h"
+#include "convolution_gradient.h"
 #include "linear.h"
 #include "loss.h"
 #include "peak.h"
@@ -103,9 +103,13 @@ static void backward(Network *n, int32_t first, int num_samples, const Update *f
 {
     for (int32_t i = n->num_steps - 1; i >= first; i--) {
         const Step *s = &n->steps[i];
+        if (s->is.kind == CONVOLUTION)
+            while (i > first && n->steps[i - 1].is.kind == CONVOLUTION) i--;
         const int with_inputs = i > first;
         switch (s->is.kind) {
-        case CONVOLUTION: convolution_backward(n, s, num_samples, with_inputs); break;
+        case CONVOLUTION:
+            convolutions_backward(n, &n->steps[i], s, num_samples, with_inputs);
+            break;
         case LINEAR:
             if (s->is.relu) mask_linear_gradient(s);
             if (with_inputs) linear_input_gradient(n, s);

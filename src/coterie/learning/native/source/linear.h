@@ -9,12 +9,14 @@ INLINE void linear_outputs(const int width, const float *x, const float *weights
                            int64_t padded_row, const float *biases, int relu, float *y)
 {
     vec sum[12];
+#pragma GCC unroll 12
     for (int o = 0; o < width; o++) sum[o] = all(biases[o]);
     for (int64_t i = 0; i < row; i++) {
         const vec xi = load(x + i * LANES);
 #pragma GCC unroll 12
         for (int o = 0; o < width; o++) sum[o] += xi * all(weights[o * padded_row + i]);
     }
+#pragma GCC unroll 12
     for (int o = 0; o < width; o++) store(y + o * LANES, relu ? larger(all(0), sum[o]) : sum[o]);
 }
 
@@ -39,6 +41,7 @@ INLINE void linear_inputs(const int width, const int first, float *dx, const flo
                           int64_t row, int64_t padded_row, const float *dy)
 {
     vec d[12];
+#pragma GCC unroll 12
     for (int o = 0; o < width; o++) d[o] = load(dy + o * LANES);
     for (int64_t i = 0; i < row; i++) {
         vec even = first ? all(0) : load(dx + i * LANES), odd = all(0);

@@ -45,7 +45,11 @@ typedef struct {
     int64_t weights, biases;       /* offsets into the packed vector */
     int64_t num_weights;           /* packed, with padding */
     int32_t *place;                /* where each maximum was; or which values dropout kept */
-    int32_t *bases;                /* convolution: where the input of each position begins */
+    /* A convolution's, as (position, channel): */
+    uint8_t *window, *windows;     /* the place of each maximum in its window; by sample */
+    int32_t *bases;                /* where the input of each output begins */
+    float *inputs;                 /* inputs, sample by sample */
+    float *dx;                     /* gradient of the inputs of one sample */
     uint64_t stream;               /* dropout: its own random numbers */
 } Step;
 
@@ -56,11 +60,11 @@ typedef struct Network {
     Step *steps;
     float *packed, *gradient, *first_moment, *second_moment;
     /* Scratch for one convolution or linear layer at a time. */
-    float *samples;                /* inputs, sample by sample */
-    float *sample_gradient;        /* gradients of inputs, sample by sample */
-    float *masked;                 /* output gradients (position, channel, lane) */
-    float *planar, *by_position;   /* the same, by sample: (channel, position), (position, channel) */
-    int32_t *planar_place, *by_position_place;
+    float *samples;                /* inputs of a linear layer, sample by sample */
+    float *values, *gradients;     /* of the last of several convolutions, sample by sample */
+    float *sample_gradient;        /* of the inputs of the first of them, sample by sample */
+    float *live;                   /* gradients of one sample, zero where the ReLU is dead */
+    int32_t *offsets;              /* and which input they belong to */
     float *list_values;
     int32_t *list_offsets;
     void **blocks;                 /* everything that was allocated */

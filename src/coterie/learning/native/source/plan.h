@@ -122,18 +122,30 @@ static int reserve_tensor(Network *n, Tensor *t)
     return t->value && t->gradient;
 }
 
+/* What a convolution keeps for the way back. */
+static int reserve_convolution(Network *n, Step *s)
+{
+    const int64_t channels = s->out.channels, count = s->out.height * s->out.width * channels;
+    const int64_t size = rounded_up(num_values(&s->in));
+    s->window = reserve(n, 2 * rounded_up(count)); /* bytes for eight samples */
+    s->windows = reserve(n, 2 * rounded_up(count));
+    s->bases = reserve(n, count);
+    s->inputs = reserve(n, size * LANES);
+    s->dx = reserve(n, size);
+    if (!s->window || !s->windows || !s->bases || !s->inputs || !s->dx) return 0;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t position = i / channels;
+        s->bases[i] = (int32_t)input_of(s, position / s->out.width, position % s->out.width);
+    }
+    return 1;
+}
+
 static int reserve_step(Network *n, Step *s)
 {
-    const int64_t positions = s->out.height * s->out.width;
-    if (s->is.kind == LINEAR || s->is.kind == RELU || s->is.kind == AVERAGE_POOL) return 1;
-    s->place = reserve(n, (rounded_up(positions) + LANES) * s->out.channels * LANES);
-    if (!s->place) return 0;
-    if (s->is.kind != CONVOLUTION) return 1;
-    s->bases = reserve(n, rounded_up(positions));
-    if (!s->bases) return 0;
-    for (int64_t p = 0; p < positions; p++)
-        s->bases[p] = (int32_t)input_of(s, p / s->out.width, p % s->out.width);
-    return 1;
+    if (s->is.kind == CONVOLUTION) return reserve_convolution(n, s);
+    if (s->is.kind != MAX_POOL && s->is.kind != DROPOUT) return 1;
+    s->place = reserve(n, num_values(&s->out) * LANES);
+    return s->place != NULL;
 }
 
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -141,34 +153,32 @@ static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 /* One set of scratch memory, as large as the largest step needs. */
 static int reserve_scratch(Network *n)
 {
-    int64_t samples = 0, masked = 0, planar = 0, by_position = 0, list = 0;
+    int64_t samples = 0, values = 0, inputs = 0, live = 0, list = 0;
     for (int32_t i = 0; i < n->num_steps; i++) {
         const Step *s = &n->steps[i];
-        if (s->num_weights == 0) continue;
-        samples = most(samples, rounded_up(num_values(&s->in)));
+        if (s->is.kind == LINEAR) samples = most(samples, s->padded_row);
         if (s->is.kind != CONVOLUTION) continue;
         const int64_t positions = s->out.height * s->out.width, channels = s->out.channels;
-        masked = most(masked, (positions + LANES) * channels);
-        planar = most(planar, rounded_up(positions) * channels);
-        by_position = most(by_position, positions * rounded_up(channels));
-        list = most(list, rounded_up(most(positions, channels)));
+        values = most(values, rounded_up(num_values(&s->out)));
+        inputs = most(inputs, rounded_up(num_values(&s->in)));
+        live = most(live, (positions + LANES) * channels);
+        list = most(list, most(rounded_up(positions), rounded_up(channels)) + LANES);
     }
     n->samples = reserve(n, samples * LANES);
-    n->sample_gradient = reserve(n, samples * LANES);
-    n->masked = reserve(n, masked * LANES);
-    n->planar = reserve(n, planar * LANES);
-    n->planar_place = reserve(n, planar * LANES);
-    n->by_position = reserve(n, by_position * LANES);
-    n->by_position_place = reserve(n, by_position * LANES);
-    n->list_values = reserve(n, list);
-    n->list_offsets = reserve(n, list);
+    n->values = reserve(n, values * LANES);
+    n->gradients = reserve(n, values * LANES);
+    n->sample_gradient = reserve(n, inputs * LANES);
+    n->live = reserve(n, live);
+    n->offsets = reserve(n, live);
+    n->list_values = reserve(n, list * LANES);
+    n->list_offsets = reserve(n, list * LANES);
     n->packed = reserve(n, n->num_packed);
     n->gradient = reserve(n, n->num_packed);
     n->first_moment = reserve(n, n->num_packed);
     n->second_moment = reserve(n, n->num_packed);
-    return n->samples && n->sample_gradient && n->masked && n->planar && n->planar_place &&
-           n->by_position && n->by_position_place && n->list_values && n->list_offsets &&
-           n->packed && n->gradient && n->first_moment && n->second_moment;
+    return n->samples && n->values && n->gradients && n->sample_gradient && n->live &&
+           n->offsets && n->list_values && n->list_offsets && n->packed && n->gradient &&
+           n->first_moment && n->second_moment;
 }
 
 static int lay_out(Network *n, const Operation *operations)

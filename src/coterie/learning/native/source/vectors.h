@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
-#ifdef __AVX2__
+#ifdef __SSE2__
 #include <immintrin.h>
 #endif
 
@@ -27,6 +27,30 @@ INLINE ints load_ints(const int32_t *from) { return *(const loose_ints *)from; }
 INLINE void store_ints(int32_t *to, ints value) { *(loose_ints *)to = value; }
 INLINE vec all(float f) { return (vec){f, f, f, f, f, f, f, f}; }
 INLINE ints all_ints(int32_t i) { return (ints){i, i, i, i, i, i, i, i}; }
+
+/* Eight numbers below 256, kept in eight bytes. */
+INLINE ints load_bytes(const uint8_t *from)
+{
+#ifdef __AVX2__
+    return (ints)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)from));
+#else
+    ints value;
+    for (int i = 0; i < LANES; i++) value[i] = from[i];
+    return value;
+#endif
+}
+
+INLINE void store_bytes(uint8_t *to, ints value)
+{
+#ifdef __AVX2__
+    const __m128i low = _mm256_castsi256_si128((__m256i)value);
+    const __m128i words = _mm_packs_epi32(low, _mm256_extracti128_si256((__m256i)value, 1));
+    _mm_storel_epi64((__m128i *)to, _mm_packus_epi16(words, words));
+#else
+    for (int i = 0; i < LANES; i++) to[i] = (uint8_t)value[i];
+#endif
+}
+
 INLINE int64_t rounded_up(int64_t count) { return (count + LANES - 1) / LANES * LANES; }
 
 /* `one` where the mask is set (all bits), `other` elsewhere. */
@@ -91,6 +115,34 @@ INLINE void to_samples(const float *from, int64_t step, float *to, int64_t strid
         for (int b = 0; b < LANES; b++) row[b] = load(from + (i + b) * step * LANES);
         transpose(row, column);
         for (int b = 0; b < LANES; b++) store(to + b * stride + i, column[b]);
+    }
+}
+
+/* The same for bytes: from (count, 8) to 8 rows of `count`, a multiple of 8. */
+INLINE void bytes_to_samples(const uint8_t *from, uint8_t *to, int64_t count)
+{
+    for (int64_t i = 0; i < count; i += LANES) {
+#ifdef __SSE2__
+        __m128i row[8], pair[4], quad[4];
+        for (int b = 0; b < 8; b++) row[b] = _mm_loadl_epi64((const __m128i *)(from + (i + b) * 8));
+        for (int b = 0; b < 4; b++) pair[b] = _mm_unpacklo_epi8(row[2 * b], row[2 * b + 1]);
+        for (int b = 0; b < 2; b++) {
+            quad[b] = _mm_unpacklo_epi16(pair[2 * b], pair[2 * b + 1]);
+            quad[b + 2] = _mm_unpackhi_epi16(pair[2 * b], pair[2 * b + 1]);
+        }
+        for (int b = 0; b < 4; b += 2) {
+            const __m128i low = _mm_unpacklo_epi32(quad[b], quad[b + 1]);
+            const __m128i high = _mm_unpackhi_epi32(quad[b], quad[b + 1]);
+            uint8_t *at = to + 2 * b * count + i;
+            _mm_storel_epi64((__m128i *)at, low);
+            _mm_storel_epi64((__m128i *)(at + count), _mm_unpackhi_epi64(low, low));
+            _mm_storel_epi64((__m128i *)(at + 2 * count), high);
+            _mm_storel_epi64((__m128i *)(at + 3 * count), _mm_unpackhi_epi64(high, high));
+        }
+#else
+        for (int b = 0; b < LANES; b++)
+            for (int j = 0; j < LANES; j++) to[b * count + i + j] = from[(i + j) * LANES + b];
+#endif
     }
 }
 
