@@ -38,8 +38,9 @@ def measure(state: State, questions: Sequence[Question]) -> list[float]:
     for n in on_data:
         result = results[questions[n].model, questions[n].judge]
         values[n] = result.loss if questions[n].metric == "loss" else result.accuracy
+    squares: dict[tuple[Metric, int], np.float64] = {}
     for n in sorted(set(range(len(questions))) - set(on_data)):
-        values[n] = _by_weights(state, questions[n])
+        values[n] = _by_weights(state, questions[n], squares)
     return [float(value) for value in values]
 
 
@@ -51,28 +52,38 @@ def scores(state: State, judge: int, models: Sequence[int], metric: Metric) -> d
     }
 
 
-def _by_weights(state: State, question: Question) -> float:
-    theirs, mine = question.model, question.judge
-    match question.metric:
-        case "cosine":
-            return cosine(state.published[theirs], state.published[mine])
-        case "distance":
-            return distance(state.published[theirs], state.published[mine])
-        case "cosine-last-update":
-            start = state.untrained
-        case _:
-            start = state.initial
+def _by_weights(
+    state: State, question: Question, squares: dict[tuple[Metric, int], np.float64]
+) -> float:
+    """Compare two models; squared lengths are kept for the next questions, vectors are not."""
+    metric = question.metric
+    one, other = (_vector(state, peer, metric) for peer in (question.model, question.judge))
+    if metric == "distance":
+        return distance(one, other)
+    for peer, vector in ((question.model, one), (question.judge, other)):
+        if (metric, peer) not in squares:
+            squares[metric, peer] = _dot(vector, vector)
+    return cosine(one, other, squares[metric, question.model] * squares[metric, question.judge])
+
+
+def _vector(state: State, peer: int, metric: Metric) -> Matrix:
+    """Return what is compared of a peer's published model (P,): its weights, or their change."""
+    if metric in ("cosine", "distance"):
+        return state.published[peer]
+    start = state.untrained if metric == "cosine-last-update" else state.initial
     if start is None:
-        raise StrategyError(
-            f"A strategy scored by '{question.metric}' without naming it in `needs`."
-        )
-    return cosine(state.published[theirs] - start[theirs], state.published[mine] - start[mine])
+        raise StrategyError(f"A strategy scored by '{metric}' without naming it in `needs`.")
+    return np.subtract(state.published[peer], start[peer])
 
 
-def cosine(one: Matrix, other: Matrix) -> float:
-    """Return the cosine of the angle between two vectors (P,); NaN if one is zero."""
-    lengths = np.sqrt(_dot(one, one) * _dot(other, other))
-    return float(_dot(one, other) / lengths) if lengths > 0 else float("nan")
+def cosine(one: Matrix, other: Matrix, lengths: np.float64 | None = None) -> float:
+    """Return the cosine of the angle between two vectors (P,); NaN if one is zero.
+
+    `lengths` is the product of their squared lengths, where it is known already.
+    """
+    if lengths is None:
+        lengths = _dot(one, one) * _dot(other, other)
+    return float(_dot(one, other) / np.sqrt(lengths)) if lengths > 0 else math.nan
 
 
 def distance(one: Matrix, other: Matrix) -> float:
