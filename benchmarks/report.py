@@ -1,0 +1,197 @@
+"""How long `coterie report` takes, and how large its page is: python benchmarks/report.py.
+
+Run folders of 3 strategies × 3 seeds × 300 rounds are made up, in the tables that runs record:
+first of 100 peers, whose page should take at most 20 s and 15 MB, then of 1,000, at most 25 MB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from coterie.config import RunConfig, with_changes
+from coterie.execution import Run
+from coterie.experiment import Experiment
+from coterie.presets import find_preset
+from coterie.randomness import generator
+from coterie.reports.tables import outcome
+from coterie.simulation.believing import asked_peers
+from coterie.simulation.records import SCHEMAS
+from coterie.simulation.round import MEASURES
+
+CLUSTERS, FETCHES, MODEL_BYTES = 4, 5, 21_000
+NAMES = ("0°", "90°", "180°", "270°")
+CHOOSY = {"local": 0.0, "random": 0.0, "dac": 0.9}
+"""By strategy: with which probability peers fetch from their own cluster in the end."""
+Columns = dict[str, Any]
+
+
+def main() -> None:
+    """Make up runs, report them, and print seconds and megabytes as JSON."""
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--peers", type=int, nargs="+", default=[100, 1000])
+    arguments.add_argument("--rounds", type=int, default=300)
+    arguments.add_argument("--seeds", type=int, default=3)
+    given = arguments.parse_args()
+    for num_peers in given.peers:
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place) / "runs"
+            make_runs(folder, num_peers, given.rounds, given.seeds)
+            print(json.dumps({"peers": num_peers, **measure(folder)}), flush=True)
+
+
+def measure(folder: Path) -> dict[str, float]:
+    """Return the seconds that the whole command takes, and the page's megabytes."""
+    target = folder.parent / "report.html"
+    command = [sys.executable, "-m", "coterie.cli", "report", str(folder), "-o", str(target)]
+    begun = time.perf_counter()
+    subprocess.run(command, check=True, capture_output=True)
+    seconds = time.perf_counter() - begun
+    return {"seconds": round(seconds, 1), "megabytes": round(target.stat().st_size / 1e6, 1)}
+
+
+def make_runs(folder: Path, num_peers: int, rounds: int, seeds: int) -> None:
+    """Lay out an experiment whose runs look finished."""
+    changes: dict[str, Any] = {"peers.count": num_peers, "rounds": rounds, "peers.train_size": 1}
+    changes |= {"peers.validation_size": 1, "watch.peers": [0], "watch.metrics": ["inverse-loss"]}
+    preset = find_preset("digits")
+    # The bundled digits are too few for so many peers; nobody will look at the images.
+    small = [
+        with_changes(config, {**changes, "peers.count": 40})
+        for config in preset.runs(list(CHOOSY), range(seeds), {})
+    ]
+    experiment = Experiment.create(folder, small)
+    for run in experiment.runs:
+        config = with_changes(run.config, changes)
+        fill(Run(run.folder, config), config)
+
+
+def fill(run: Run, config: RunConfig) -> None:
+    """Write the tables of one run, in the schemas of the recorder."""
+    run.lay_out()
+    parts: dict[str, list[pa.Table]] = {name: [] for name in SCHEMAS}
+    for name, columns in made_up(config):
+        fields = [pa.array(columns[field.name], type=field.type) for field in SCHEMAS[name]]
+        parts[name].append(pa.Table.from_arrays(fields, schema=SCHEMAS[name]))
+    tables = {name: pa.concat_tables(found) for name, found in parts.items() if found}
+    for name, table in tables.items():
+        pq.write_table(table.combine_chunks(), run.folder / f"{name}.parquet", compression="zstd")
+    reached = outcome(tables["metrics"], config.label, config.seed, NAMES, is_accuracy=True)
+    (run.folder / "summary.json").write_text(json.dumps(asdict(reached)))
+
+
+def made_up(config: RunConfig) -> Iterator[tuple[str, Columns]]:
+    """Yield the rows of every round: levels that rise, and peers that find their own kind."""
+    num_peers, rounds = config.peers.count, config.rounds
+    rng = generator(config.seed, "made-up runs", config.label)
+    clusters = np.arange(num_peers) % CLUSTERS
+    for number in range(rounds + 1):
+        share = number / rounds
+        who = {
+            "round": np.full(num_peers, number),
+            "peer": np.arange(num_peers),
+            "cluster": clusters,
+        }
+        levels = 0.2 + 0.5 * share + 0.1 * rng.random(num_peers)
+        tested = number % 10 == 0
+        fetched = number > 0 and config.label != "local"
+        yield "metrics", _metrics(who, levels, tested=tested, fetched=fetched)
+        if fetched:
+            yield from _exchanged(rng, who, share * CHOOSY[config.label])
+        if number > 0:
+            yield "similarities", _similarities(rng, who)
+        if config.label == "dac" and number % (-(-rounds // 20)) == 0:
+            yield "beliefs", _beliefs(rng, who, share)
+        yield "timings", {"round": [number], "wall_seconds": [0.1], "cpu_seconds": [0.2]}
+
+
+def _metrics(who: Columns, levels: Any, *, tested: bool, fetched: bool) -> Columns:
+    count = len(levels)
+    values = {name: 1 - levels if "loss" in name else levels for name in MEASURES}
+    for name in ("test_loss", "test_accuracy"):
+        values[name] = values[name] if tested else np.full(count, np.nan)
+    models = np.full(count, FETCHES if fetched else 0)
+    traffic = {f"models_{side}": models for side in ("received", "sent")}
+    traffic |= {f"bytes_{side}": models * MODEL_BYTES for side in ("received", "sent")}
+    return {**who, "step": np.zeros(count), "status": ["active"] * count, **values, **traffic}
+
+
+def _exchanged(rng: Any, who: Columns, choosy: float) -> Iterator[tuple[str, Columns]]:
+    """Yield who fetched whom, from the own cluster with this probability, and the sum of it."""
+    clusters, count = who["cluster"], len(who["peer"])
+    receivers = np.repeat(who["peer"], FETCHES)
+    strangers = (receivers + rng.integers(1, count, len(receivers))) % count
+    steps = rng.integers(1, count // CLUSTERS, len(receivers)) * CLUSTERS
+    kin = (receivers + steps) % (count // CLUSTERS * CLUSTERS)
+    senders = np.where(rng.random(len(receivers)) < choosy, kin, strangers)
+    same = (clusters[receivers] == clusters[senders]).reshape(count, FETCHES).sum(axis=1)
+    yield (
+        "exchanges",
+        {
+            "round": np.full(len(receivers), who["round"][0]),
+            "kind": ["fetch"] * len(receivers),
+            "receiver": receivers,
+            "sender": senders,
+            "bytes": np.full(len(receivers), MODEL_BYTES),
+            "delivered": np.ones(len(receivers), dtype=bool),
+            "weight": np.full(len(receivers), 1 / (FETCHES + 1)),
+        },
+    )
+    received = np.full(count, FETCHES)
+    weights = {"weight_others": received / 6, "weight_same_cluster": same / 6}
+    yield (
+        "neighbours",
+        {**who, "num_received": received, "num_same_cluster": same, **weights},
+    )
+
+
+def _similarities(rng: Any, who: Columns) -> Columns:
+    others = who["peer"][1:]
+    same = who["cluster"][others] == who["cluster"][0]
+    return {
+        **_about(who, np.zeros(len(others), dtype=np.int64), others),
+        "metric": ["inverse-loss"] * len(others),
+        "similarity": 0.5 + 0.3 * same + 0.1 * rng.random(len(others)),
+    }
+
+
+def _beliefs(rng: Any, who: Columns, share: float) -> Columns:
+    """Return tables that fill in the course of the run, of the peers that would be asked."""
+    asked, count = asked_peers(who["cluster"]), len(who["peer"])
+    peers, others = np.repeat(asked, count), np.tile(who["peer"], len(asked))
+    known = (peers != others) & (rng.random(len(peers)) < 0.2 + 0.8 * share)
+    peers, others = peers[known], others[known]
+    same = who["cluster"][peers] == who["cluster"][others]
+    origins = np.where(rng.random(len(peers)) < share, "measured", "estimated")
+    return {
+        **_about(who, peers, others),
+        "origin": origins,
+        "similarity": 0.5 + 0.3 * same + 0.1 * rng.random(len(peers)),
+        "probability": np.where(same, 1 + 9 * share, 1.0) / count,
+    }
+
+
+def _about(who: Columns, peers: Any, others: Any) -> Columns:
+    return {
+        "round": np.full(len(peers), who["round"][0]),
+        "peer": peers,
+        "cluster": who["cluster"][peers],
+        "other": others,
+        "other_cluster": who["cluster"][others],
+    }
+
+
+if __name__ == "__main__":
+    main()

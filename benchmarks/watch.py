@@ -1,0 +1,119 @@
+"""What watching costs a run: the same runs with and without `--watch` and viewers, in turn.
+
+usage: python benchmarks/watch.py [--preset NAME] [--rounds N] [--repeats N] [--viewers N]
+       [--data-root DIR] [--save]
+
+Time is that of the rounds, as the run itself records it; the median of each kind is compared. What
+the watching process used of a processor is measured too: it is what a run on all cores loses.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import psutil
+import pyarrow.parquet as pq
+
+from coterie.benchmarking.machine import machine
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def main() -> None:
+    """Alternate runs with and without viewers and print, and keep, the figures."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--preset", default="digits")
+    parser.add_argument("--rounds", type=int, default=150)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--viewers", type=int, default=2)
+    parser.add_argument("--data-root")
+    parser.add_argument("--save", action="store_true")
+    options = parser.parse_args()
+    seconds: dict[bool, list[float]] = {False: [], True: []}
+    used: list[float] = []
+    for _ in range(options.repeats):
+        for is_watched in (False, True):
+            wall, watching = measure(options, is_watched)
+            seconds[is_watched].append(wall)
+            used += [watching / wall] if is_watched else []
+    alone, watched = (statistics.median(seconds[kind]) for kind in (False, True))
+    report: dict[str, Any] = machine() | {
+        "preset": options.preset,
+        "rounds": options.rounds,
+        "viewers": options.viewers,
+        "seconds_alone": [round(each, 2) for each in seconds[False]],
+        "seconds_watched": [round(each, 2) for each in seconds[True]],
+        "added_percent": round(100 * (watched / alone - 1), 2),
+        "percent_of_one_core": round(100 * statistics.median(used), 2),
+    }
+    print(json.dumps(report, indent=2))
+    if options.save:
+        RESULTS.mkdir(exist_ok=True)
+        path = RESULTS / f"{report['date']}-watch.json"
+        path.write_text(json.dumps(report, indent=2) + "\n")
+        print(f"kept in {path}")
+
+
+def measure(options: argparse.Namespace, is_watched: bool) -> tuple[float, float]:
+    """Run once; return the seconds of all rounds, and the processor's that watching took."""
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "run"
+        command = [sys.executable, "-m", "coterie.cli", "run", options.preset]
+        command += ["--strategy", "dac", "--rounds", str(options.rounds), "--out", str(target)]
+        command += ["--data-root", options.data_root] if options.data_root else []
+        command += ["--watch"] if is_watched else []
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        watching = Watching(process, options.viewers) if is_watched else None
+        process.communicate()
+        timings = pq.read_table(target / "dac-seed0" / "timings.parquet")
+        return float(timings["wall_seconds"].to_numpy().sum()), watching.seconds if watching else 0
+
+
+class Watching(threading.Thread):
+    """Views a run while it goes on, and notes what the process that shows it uses."""
+
+    def __init__(self, process: subprocess.Popen[str], num_viewers: int) -> None:
+        super().__init__(daemon=True)
+        address = next(
+            found[0]
+            for line in process.stderr or ()
+            if (found := re.search(r"http://127\.0\.0\.1:\d+/", line))
+        )
+        (self._child,) = psutil.Process(process.pid).children()
+        self.seconds = 0.0
+        self.start()
+        for _ in range(num_viewers):
+            threading.Thread(target=view, args=(address,), daemon=True).start()
+
+    def run(self) -> None:
+        try:
+            while True:
+                self.seconds = sum(self._child.cpu_times()[:2])
+                time.sleep(0.1)
+        except psutil.NoSuchProcess:
+            return
+
+
+def view(address: str) -> None:
+    """Take in all events until the end."""
+    where = urlsplit(address)
+    connection = http.client.HTTPConnection(where.hostname or "", where.port)
+    connection.request("GET", "/events")
+    for _ in connection.getresponse():
+        pass
+
+
+if __name__ == "__main__":
+    main()
