@@ -34,3 +34,8 @@ def test_an_installed_package_has_its_data_files(tmp_path):
     assert told[0] == str(built / "coterie" / "__init__.py")
     assert int(told[1]) > 10
     assert (built / "coterie" / "py.typed").exists()
+    for folder in ("static", "templates"):
+        source = ROOT / "src" / "coterie" / "pages" / folder
+        assert {each.name for each in source.iterdir()} == {
+            each.name for each in (built / "coterie" / "pages" / folder).iterdir()
+        }

@@ -27,8 +27,9 @@ def test_exit_codes_are_documented_and_true():
 
 def test_exported_names():
     assert sorted(coterie.__all__) == [
-        "CoterieError", "NetworkSettings", "PeerData", "Result", "STRATEGIES", "SimulationSettings",
-        "TrainingSettings", "make_strategy", "simulate",
+        "CoterieError", "LoadedRun", "LoadedRuns", "NetworkSettings", "PeerData", "Result",
+        "STRATEGIES", "SimulationSettings", "TrainingSettings", "load_run", "load_runs",
+        "make_strategy", "simulate",
     ]  # fmt: skip
     for name in coterie.__all__:
         assert getattr(coterie, name) is not None

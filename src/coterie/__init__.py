@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from coterie.errors import CoterieError
     from coterie.learning.trainer import TrainingSettings
     from coterie.library import Result, simulate
+    from coterie.loading import LoadedRun, LoadedRuns, load_run, load_runs
     from coterie.simulation.settings import NetworkSettings, SimulationSettings
     from coterie.strategies import STRATEGIES, make_strategy
 
@@ -22,11 +23,15 @@ __version__ = "0.1.0"
 __all__ = [
     "STRATEGIES",
     "CoterieError",
+    "LoadedRun",
+    "LoadedRuns",
     "NetworkSettings",
     "PeerData",
     "Result",
     "SimulationSettings",
     "TrainingSettings",
+    "load_run",
+    "load_runs",
     "make_strategy",
     "simulate",
 ]
@@ -35,11 +40,15 @@ __all__ = [
 _HOMES = {
     "STRATEGIES": "coterie.strategies",
     "CoterieError": "coterie.errors",
+    "LoadedRun": "coterie.loading",
+    "LoadedRuns": "coterie.loading",
     "NetworkSettings": "coterie.simulation.settings",
     "PeerData": "coterie.data.own",
     "Result": "coterie.library",
     "SimulationSettings": "coterie.simulation.settings",
     "TrainingSettings": "coterie.learning.trainer",
+    "load_run": "coterie.loading",
+    "load_runs": "coterie.loading",
     "make_strategy": "coterie.strategies",
     "simulate": "coterie.library",
 }

@@ -22,8 +22,11 @@ from rich.table import Table
 from rich.text import Text
 
 from coterie.benchmarking.command import bench
+from coterie.comparing.command import compare
 from coterie.consoles import errors, out
 from coterie.errors import ConfigError, CoterieError, Interrupted
+from coterie.exporting.command import export
+from coterie.figures.command import figures
 from coterie.options import (
     Changes,
     DataRoot,
@@ -41,9 +44,10 @@ from coterie.options import (
     changed_settings,
     named_strategies,
 )
+from coterie.pages.command import report
+from coterie.watching.command import Watch, watch, watched
 
 if TYPE_CHECKING:
-    from coterie.analyses.recorded import Recorded
     from coterie.config import RunConfig
     from coterie.experiment import Experiment
 
@@ -55,6 +59,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(bench)
+app.command()(compare)
+app.command()(export)
+app.command()(figures)
+app.command()(report)
+app.command()(watch)
 
 
 def main() -> None:
@@ -92,6 +101,7 @@ def run(
     device: Device = None,
     threads: Threads = None,
     side_by_side: SideBySide = None,
+    live: Watch = False,
 ) -> None:
     """Run an experiment: several strategies on the same data, from the same start."""
     from coterie.experiment import Experiment
@@ -103,7 +113,7 @@ def run(
     configs = chosen.runs(labels, range(seed, seed + seeds), changes, scale=scale)
     _check_strategies(configs)
     folder = folder or _new_folder(preset)
-    with _continuable(folder):
+    with _continuable(folder), watched(folder, live):
         experiment = Experiment.create(folder, configs)
         _run_experiment(experiment, preset, threads, side_by_side)
 
@@ -135,6 +145,7 @@ def sweep(
     device: Device = None,
     threads: Threads = None,
     side_by_side: SideBySide = None,
+    live: Watch = False,
 ) -> None:
     """Vary settings: run every combination of values, and compare them."""
     from coterie import sweep as sweeps
@@ -151,7 +162,7 @@ def sweep(
     _check_strategies(configs)
     grid = Grid(varied=tuple(varied), changes=changes, scale=scale, select=select)
     folder = folder or _new_folder(preset)
-    with _continuable(folder):
+    with _continuable(folder), watched(folder, live):
         experiment = Experiment.create(folder, configs, names, grid)
         _run_experiment(experiment, preset, threads, side_by_side)
 
@@ -161,11 +172,12 @@ def resume(
     folder: Annotated[Path, typer.Argument(help="The output folder of `coterie run`.")],
     threads: Threads = None,
     side_by_side: SideBySide = None,
+    live: Watch = False,
 ) -> None:
     """Continue an experiment that was interrupted; the results are as if it never was."""
     from coterie.experiment import Experiment
 
-    with _continuable(folder):
+    with _continuable(folder), watched(folder, live):
         experiment = Experiment.open(folder)
         _run_experiment(experiment, experiment.runs[0].config.preset, threads, side_by_side)
 
@@ -190,9 +202,10 @@ def analyse(
     """Say who found whom, what merging did and how fast shifts were overcome."""
     from coterie.analyses import study
     from coterie.experiment import Experiment
+    from coterie.gathering import recorded_runs
 
     analyses = study.choose(only)
-    results, missing = study.study(_recorded(Experiment.open(folder)), analyses, window)
+    results, missing = study.study(recorded_runs(Experiment.open(folder)), analyses, window)
     if only and missing:
         reasons = [f"{analysis.name}: {analysis.missing}" for analysis in missing]
         raise ConfigError(f"Cannot analyse {folder}.\n" + "\n".join(reasons))
@@ -308,22 +321,6 @@ def _show_results(experiment: Experiment, preset: str) -> None:
             out.print(part, soft_wrap=isinstance(part, Text), highlight=False)
     where = f"Everything is in {experiment.folder}"
     out.print(where, soft_wrap=True, highlight=False, markup=False)
-
-
-def _recorded(experiment: Experiment) -> list[Recorded]:
-    """Return the tables of every run; in a sweep, what varies is part of the strategy's name."""
-    from coterie.analyses.recorded import Recorded
-    from coterie.sweep import value_of
-
-    keys = experiment.grid.varied if experiment.grid else ()
-    recorded = []
-    for run in experiment.runs:
-        config = run.config
-        values = {key: value_of(config, key) for key in keys}
-        varied = [f"{key}={value}" for key, value in values.items() if value is not None]
-        label = " ".join([config.label, *varied])
-        recorded.append(Recorded(label, config.seed, run.folder, config.peers.count))
-    return recorded
 
 
 def _check_strategies(configs: list[RunConfig]) -> None:

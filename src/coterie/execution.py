@@ -37,7 +37,7 @@ from coterie.storage import explained, locked, make_folder, write_atomically, wr
 from coterie.strategies import make_strategy
 from coterie.tensors import write_tensors
 
-CONFIG, SUMMARY = "config.yaml", "summary.json"
+CONFIG, SUMMARY, MODELS = "config.yaml", "summary.json", "models.safetensors"
 PACKAGES = (
     "coterie",
     "torch",
@@ -154,7 +154,7 @@ def _finish(run: Run, recorder: Recorder, simulation: Simulation) -> None:
 
 def _write_models(file: BinaryIO, simulation: Simulation) -> str:
     write_tensors(file, {"best": simulation.state.best}, {})
-    return "models.safetensors"
+    return MODELS
 
 
 def _glimpse(now: Round) -> Glimpse:

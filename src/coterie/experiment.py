@@ -109,8 +109,13 @@ class Experiment:
         return experiment
 
     @classmethod
-    def open(cls, folder: Path) -> Experiment:
-        """Open an experiment, or a single run of one."""
+    def open(
+        cls, folder: Path, on_damaged: Callable[[CoterieError], None] | None = None
+    ) -> Experiment:
+        """Open an experiment, or a single run of one.
+
+        Runs that cannot be read are left out if somebody is there to be told of them.
+        """
         path = folder / EXPERIMENT
         with explained(f"open {folder}"):
             if not folder.exists():
@@ -123,7 +128,14 @@ class Experiment:
                     f"{CONFIG}."
                 )
         contents = _read(path)
-        runs = [Run(folder / n, read_yaml(folder / n / CONFIG)) for n in contents.runs]
+        runs = []
+        for name in contents.runs:
+            try:
+                runs.append(Run(folder / name, read_yaml(folder / name / CONFIG)))
+            except CoterieError as error:
+                if on_damaged is None:
+                    raise
+                on_damaged(error)
         return cls(folder, runs, contents.sweep)
 
     @property

@@ -45,6 +45,13 @@ class Chances:
         return float(self.log_probabilities[place])
 
 
+def uniform_chances(peers: npt.NDArray[np.int64], among: npt.NDArray[np.int64]) -> Chances:
+    """Return equal chances for those of the peers that are `among` these, and none for others."""
+    chosen = np.isin(peers, among)
+    each = -np.log(max(int(np.count_nonzero(chosen)), 1))
+    return Chances(peers, np.where(chosen, each, -np.inf))
+
+
 def softmax_chances(
     peers: npt.NDArray[np.int64],
     similarities: npt.NDArray[np.float64],

@@ -8,7 +8,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from coterie.strategies.base import Me, Message, Offer
+from coterie.sampling import Chances
+from coterie.strategies.base import Beliefs, Me, Message, Offer
 
 Values: TypeAlias = npt.NDArray[np.float64]
 Hops: TypeAlias = Literal["two", "any"]
@@ -51,14 +52,20 @@ class SimilarityTable:
 
     def similarities(self, peers: npt.NDArray[np.int64]) -> Values:
         """Return s_i(j) of the given peers, measured or else estimated; NaN where unknown."""
-        self._make_room(_highest(peers))
-        measured = self._measured[peers]
-        return np.where(np.isnan(measured), self._estimated[peers], measured)
+        measured = _at(self._measured, peers)
+        return np.where(np.isnan(measured), _at(self._estimated, peers), measured)
 
     def is_measured(self, peers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Return which of the peers I measured myself."""
-        self._make_room(_highest(peers))
-        return ~np.isnan(self._measured[peers])
+        return ~np.isnan(_at(self._measured, peers))
+
+    def beliefs(self, chances: Chances) -> Beliefs:
+        """Return what I know about the peers I choose from, with the chance of each."""
+        similarities = self.similarities(chances.peers)
+        (known,) = np.nonzero(~np.isnan(similarities))
+        peers = chances.peers[known]
+        probabilities = np.exp(chances.log_probabilities[known])
+        return Beliefs(peers, similarities[known], self.is_measured(peers), probabilities)
 
     def message(self, hops: Hops) -> Message:
         """Return what is passed on: my measurements ("two"), or estimates as well ("any")."""
@@ -86,6 +93,16 @@ class SimilarityTable:
 
 def _highest(peers: npt.NDArray[np.int64]) -> int:
     return int(peers.max(initial=-1))
+
+
+def _at(values: Values, peers: npt.NDArray[np.int64]) -> Values:
+    """Return the values of peers; NaN for those beyond the end, of whom nothing is known yet."""
+    if _highest(peers) < len(values):
+        return values[peers]
+    known = peers < len(values)
+    found = np.full(len(peers), np.nan)
+    found[known] = values[peers[known]]
+    return found
 
 
 def _entries(message: Message) -> tuple[npt.NDArray[np.int64], Values]:

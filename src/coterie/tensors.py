@@ -1,7 +1,7 @@
-"""Writing arrays in the safetensors format, as a stream.
+"""Arrays in the safetensors format, without a copy of them in memory.
 
-The library's own writer copies every array into memory once more, which at thousands of models is
-more than there may be. Files are read with the library.
+The library's own writer copies every array once more, and its reader copies what it returns, which
+at thousands of models is more than there may be. What is read is checked by the library.
 """
 
 from __future__ import annotations
@@ -9,10 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
+from safetensors import SafetensorError, safe_open
+
+from coterie.errors import StorageError
+from coterie.storage import explained
 
 DTYPES = {
     "float64": "F64", "float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32",
@@ -47,3 +52,26 @@ def write_tensors(
         digest.update(piece)
         file.write(piece)
     return digest.hexdigest()
+
+
+def map_tensor(path: Path, name: str) -> npt.NDArray[Any]:
+    """Return an array of a file, read-only; it comes into memory only as far as it is used."""
+    try:
+        with explained(f"read {path}"):
+            with safe_open(path, framework="numpy") as checked:
+                # The library has checked that sizes and places fit each other and the file.
+                checked.get_slice(name)
+            with path.open("rb") as file:
+                length = int.from_bytes(file.read(8), "little")
+                entry = json.loads(file.read(length))[name]
+            dtype = next(key for key, value in DTYPES.items() if value == entry["dtype"])
+            kind = np.dtype(dtype).newbyteorder("<")
+            shape = tuple(entry["shape"])
+            if 0 in shape:
+                return np.zeros(shape, kind)
+            start = 8 + length + entry["data_offsets"][0]
+            return np.memmap(path, kind, "r", start, shape)
+    except (SafetensorError, ValueError, KeyError, StopIteration):
+        raise StorageError(
+            f"{path} is damaged: expected a safetensors file with an array '{name}'."
+        ) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 
@@ -174,6 +175,27 @@ def test_message_is_named_arrays(name):
     for key, value in strategy.message().items():
         assert isinstance(key, str)
         assert isinstance(value, np.ndarray)
+
+
+@pytest.mark.parametrize("name", PEER_STRATEGIES)
+@pytest.mark.parametrize("num_rounds", [0, 1, 5])
+def test_telling_beliefs_changes_nothing(name, num_rounds):
+    strategy = new(name)
+    play(strategy, range(1, num_rounds + 1))
+    before = copy.deepcopy(strategy.save())
+    me = me_in(num_rounds + 1, strategy)
+    beliefs = strategy.beliefs(me)
+    np.testing.assert_equal(strategy.save(), before)
+    if beliefs is not None:
+        count = len(beliefs.peers)
+        assert (count > 0) == (num_rounds > 0)
+        assert set(beliefs.peers) <= set(me.others)
+        assert np.isfinite(beliefs.similarities).all()
+        assert beliefs.measured.shape == beliefs.similarities.shape == (count,)
+        assert beliefs.probabilities.shape == (count,)
+        assert np.isnan(beliefs.probabilities).all() or (
+            (beliefs.probabilities >= 0).all() and beliefs.probabilities.sum() < 1 + 1e-9
+        )
 
 
 @pytest.mark.parametrize("name", list(EVERY))

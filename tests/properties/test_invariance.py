@@ -50,7 +50,7 @@ def _assert_same(
 
 
 def _about_clusters(table: str, column: str) -> bool:
-    return column == "cluster" or (table == "neighbours" and "same_cluster" in column)
+    return column in ("cluster", "other_cluster", "num_true") or "same_cluster" in column
 
 
 STATEFUL = [

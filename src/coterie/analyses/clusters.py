@@ -23,7 +23,7 @@ def recovered_clusters(exchanges: pa.Table, metrics: pa.Table, window: int) -> p
     """
     models = between_peers(exchanges)
     rows = []
-    for step, first, last, clusters in _windows(metrics, window):
+    for step, first, last, clusters in windows(metrics, window):
         inside = (models["round"] >= first) & (models["round"] <= last)
         merged = {name: values[inside] for name, values in models.items()}
         shared = merge_weights(merged["receiver"], merged["sender"], merged["weight"], clusters)
@@ -94,7 +94,7 @@ def groups_in(shared: npt.NDArray[np.float64], num_groups: int) -> npt.NDArray[n
     return np.asarray(groups, dtype=np.int64)
 
 
-def _windows(
+def windows(
     metrics: pa.Table, window: int
 ) -> Iterator[tuple[int, int, int, npt.NDArray[np.int32]]]:
     """Yield step, first and last round, and the true clusters (K,) of each window."""

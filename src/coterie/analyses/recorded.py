@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,12 +26,16 @@ class Recorded:
     seed: int
     folder: Path
     num_peers: int
+    read: Callable[[Path, str], pa.Table] = field(default=read_table, repr=False)
+    """Where tables come from, by folder and name."""
     _tables: dict[str, pa.Table] = field(default_factory=dict, repr=False)
+    kept: dict[Any, Any] = field(default_factory=dict, repr=False)
+    """What was worked out of the tables, for whoever asks again."""
 
     def table(self, name: str) -> pa.Table:
         """Return a table; while a run goes on, only rounds that all tables hold."""
         if name not in self._tables:
-            table = read_table(self.folder, name)
+            table = self.read(self.folder, name)
             self._check(name, table)
             complete = pc.less_equal(table["round"], self.last_round)
             self._tables[name] = table.filter(complete)
@@ -40,7 +46,7 @@ class Recorded:
         """The last round that is recorded in full; −1 if there is none."""
         if "timings" not in self._tables:
             # The timings of a round are written after everything else of it.
-            self._tables["timings"] = read_table(self.folder, "timings")
+            self._tables["timings"] = self.read(self.folder, "timings")
         last: int | None = pc.max(self._tables["timings"]["round"]).as_py()
         return -1 if last is None else last
 

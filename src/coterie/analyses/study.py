@@ -100,15 +100,15 @@ def _result(analysis: Analysis, runs: Sequence[Recorded], window: int) -> Result
     ordered = sorted(summaries.items(), key=lambda item: labels.index(item[0][0]))
     return Result(
         analysis,
-        pa.concat_tables([_named(run, table) for run, table in there]),
+        pa.concat_tables([named(run.label, run.seed, table) for run, table in there]),
         tuple(_row(analysis, keys, found) for keys, found in ordered),
     )
 
 
-def _named(run: Recorded, table: pa.Table) -> pa.Table:
-    seeds = pa.array([run.seed] * table.num_rows)
-    table = table.add_column(0, "seed", seeds)
-    return table.add_column(0, "strategy", pa.array([run.label] * table.num_rows))
+def named(label: str, seed: int, table: pa.Table) -> pa.Table:
+    """Return a table of a run with the columns strategy and seed before its own."""
+    table = table.add_column(0, "seed", pa.array([seed] * table.num_rows, pa.int64()))
+    return table.add_column(0, "strategy", pa.array([label] * table.num_rows, pa.string()))
 
 
 def _row(

@@ -40,10 +40,10 @@ def departures(config: RunConfig, preset: Preset) -> list[str]:
     The run's label must be one of the preset's variants or a strategy.
     """
     [expected] = preset.runs([config.label], [config.seed], {})
-    return list(_differences(_influential(expected), _influential(config), ""))
+    return list(_differences(influential(expected), influential(config), ""))
 
 
-def _influential(config: RunConfig) -> dict[str, Any]:
+def influential(config: RunConfig) -> dict[str, Any]:
     """Return the settings that can change results, as plain data."""
     settings = config.model_dump(mode="json", exclude=set(NO_INFLUENCE))
     # Where files lie and who computes is nobody's business.

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from coterie.errors import StrategyError
 from coterie.learning.trainer import Matrix, ModelReference, TrainJob
 from coterie.randomness import generator, key_bits
+from coterie.simulation.believing import asked_peers, belief_columns
 from coterie.simulation.round import Round
 from coterie.simulation.scoring import Question, measure
 from coterie.simulation.state import State, copy_rows
@@ -44,6 +45,7 @@ class PeerRuntime:
         state.settings.watch.check(state.num_peers)
         asked = (strategy.needs() for strategy in strategies)
         state.keep_for(watched_measurements(state.settings.watch).union(*asked))
+        self._asked = asked_peers(state.world.clusters(0))
         self._messages = [strategy.message() for strategy in strategies]
         self._inboxes: list[dict[int, Matrix]] = [{} for _ in strategies]
         self._held: list[dict[int, Matrix]] = [{} for _ in strategies]
@@ -74,6 +76,16 @@ class PeerRuntime:
         self._run(now)
         now.chosen = [strategy.neighbours() for strategy in self.strategies]
 
+    def note_beliefs(self, now: Round) -> None:
+        """Note what peers believe about each other now, and whom they would choose next."""
+        # A generator of its own: whoever draws from it takes nothing from the next round.
+        rng = generator(self._state.settings.seed, "beliefs", now.number)
+        believed = {
+            peer: self.strategies[peer].beliefs(self._me(now, peer, now.number + 1, rng))
+            for peer in self._asked.tolist()
+        }
+        now.beliefs = belief_columns(believed, now.truth.clusters)
+
     def _watch(self, now: Round) -> None:
         watch = self._state.settings.watch
         if watch.peers and now.number % watch.every == 0:
@@ -93,7 +105,11 @@ class PeerRuntime:
             self._finish(now, turn)
 
     def _drive(self, now: Round, peers: npt.NDArray[np.int64]) -> None:
-        plans = {int(peer): self.strategies[peer].round(self._me(now, int(peer))) for peer in peers}
+        seed = self._state.settings.seed
+        plans = {}
+        for peer in peers.tolist():
+            rng = generator(seed, "strategy", peer, now.number)
+            plans[peer] = self.strategies[peer].round(self._me(now, peer, now.number, rng))
         for peer in plans:
             self._held[peer].clear()
             self._fetched[peer].clear()
@@ -120,13 +136,13 @@ class PeerRuntime:
             )
         waiting[peer] = request
 
-    def _me(self, now: Round, peer: int) -> Me:
+    def _me(self, now: Round, peer: int, number: int, rng: np.random.Generator) -> Me:
         return Me(
             peer=peer,
-            round=now.number,
+            round=number,
             known=self._everybody,
             num_samples=len(self._state.samples[peer].train),
-            rng=generator(self._state.settings.seed, "strategy", peer, now.number),
+            rng=rng,
             validation_accuracy=float(now.measures["validation_accuracy_before"][peer]),
             truth=now.truth if self.strategies[peer].uses_ground_truth else None,
         )

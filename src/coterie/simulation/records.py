@@ -67,6 +67,16 @@ SCHEMAS = {
             ("similarity", pa.float64()),
         ]
     ),
+    "beliefs": pa.schema(
+        [
+            *_WHO,
+            ("other", pa.int32()),
+            ("other_cluster", pa.int32()),
+            ("origin", pa.string()),
+            ("similarity", pa.float64()),
+            ("probability", pa.float64()),
+        ]
+    ),
     "timings": pa.schema(
         [("round", pa.int32()), ("wall_seconds", pa.float64()), ("cpu_seconds", pa.float64())]
     ),

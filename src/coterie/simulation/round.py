@@ -46,6 +46,8 @@ class Round:
     """Of watched peers to all others, when the round began; empty if nobody was watched."""
     chosen: list[npt.NDArray[np.int64] | None] = field(default_factory=list)
     """The neighbours each peer stated when the round ended; None: it keeps no list."""
+    beliefs: Columns = field(default_factory=dict)
+    """What peers believed about each other when the round ended; empty if nobody was asked."""
 
     def __post_init__(self) -> None:
         self.merged = np.zeros(len(self.online), dtype=bool)
@@ -61,6 +63,7 @@ class Round:
         optional = {
             "similarities": self.similarities,
             "chosen_neighbours": chosen_statistics(self.chosen, self.truth.clusters),
+            "beliefs": self.beliefs,
         }
         return self._peers_and_exchanges() | {
             name: {"round": np.full(len(columns["peer"]), self.number, np.int32), **columns}

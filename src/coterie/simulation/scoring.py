@@ -68,12 +68,14 @@ def _by_weights(
 
 def _vector(state: State, peer: int, metric: Metric) -> Matrix:
     """Return what is compared of a peer's published model (P,): its weights, or their change."""
+    published: Matrix = state.published[peer]
     if metric in ("cosine", "distance"):
-        return state.published[peer]
+        return published
     start = state.untrained if metric == "cosine-last-update" else state.initial
     if start is None:
         raise StrategyError(f"A strategy scored by '{metric}' without naming it in `needs`.")
-    return np.subtract(state.published[peer], start[peer])
+    change: Matrix = published - start[peer]
+    return change
 
 
 def cosine(one: Matrix, other: Matrix, lengths: np.float64 | None = None) -> float:

@@ -56,6 +56,9 @@ class ServerRuntime:
             answer = self._answer(now, request)
         self._finish(now, now.active_peers)
 
+    def note_beliefs(self, now: Round) -> None:
+        """Nobody has to believe anything about others: a server decides."""
+
     def serve_best(self, peers: Peers) -> None:
         """Nobody serves models here: a stopped peer just keeps its best."""
 

@@ -52,9 +52,11 @@ class NetworkSettings(Settings):
 
 
 class WatchSettings(Settings):
-    """Whose true similarity to everybody else is recorded; nobody's, unless peers are named.
+    """What is recorded of similarities: true ones of watched peers, and what peers believe.
 
-    Watching takes time, but changes no result. Strategies with a server have nobody to watch.
+    True similarity to everybody else is measured for the peers named, and takes time; beliefs are
+    what strategies keep in their tables anyway. Neither changes a result. Strategies with a server
+    have nobody to watch.
     """
 
     peers: tuple[Annotated[int, Field(ge=0)], ...] = ()
@@ -70,6 +72,9 @@ class WatchSettings(Settings):
     """For cosine-gradients: the share of the last local training, see docs/algorithms.md."""
     every: int = Field(1, ge=1)
     """Rounds between measurements."""
+    beliefs: int = Field(20, ge=0)
+    """In about how many rounds the peers' own tables are recorded, evenly spaced, and in the last;
+    0: never. Of more than 100 peers only as many as make 200,000 rows in 20 rounds."""
 
     @field_validator("peers", "metrics")
     @classmethod

@@ -12,6 +12,7 @@ from coterie.data.world import World
 from coterie.errors import ConfigError
 from coterie.learning.choice import Tell, make_trainer
 from coterie.models.layout import Layout
+from coterie.simulation.believing import beliefs_due
 from coterie.simulation.peers import PeerRuntime
 from coterie.simulation.round import Round
 from coterie.simulation.server import ServerRuntime
@@ -94,6 +95,8 @@ class Simulation:
         self.next_round += 1
         if self._is_test_round(now.number):
             self.state.test(now)
+        if beliefs_due(now.number, self.settings, is_last=self.finished):
+            self._runtime.note_beliefs(now)
         return now
 
     def _begin(self, number: int) -> Round:

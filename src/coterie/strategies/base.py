@@ -166,6 +166,19 @@ def revealed(truth: GroundTruth | None) -> GroundTruth:
     return truth
 
 
+@dataclass(frozen=True)
+class Beliefs:
+    """What a peer believes about others it knows something about; every array is (n,)."""
+
+    peers: npt.NDArray[np.int64]
+    similarities: npt.NDArray[np.float64]
+    """As the strategy measures it; more is more similar."""
+    measured: npt.NDArray[np.bool_]
+    """Whether I measured it myself; otherwise it is an estimate from what I was told."""
+    probabilities: npt.NDArray[np.float64]
+    """How likely I choose each in a single draw of the next round; NaN: that is not decided so."""
+
+
 @runtime_checkable
 class Stateful(Protocol):
     """A part of a strategy's state that knows how to become plain data, and back."""
@@ -245,4 +258,11 @@ class Strategy(Configurable):
 
     def neighbours(self) -> npt.NDArray[np.int64] | None:
         """Return the peers I hold to be of my kind, for the records; None: I keep no such list."""
+        return None
+
+    def beliefs(self, me: Me) -> Beliefs | None:
+        """Return what I believe before the next round, for the records; None: I keep no table.
+
+        `me` is as that round will find me. Whether anybody asks must make no difference.
+        """
         return None

@@ -16,6 +16,7 @@ from coterie.merging import MergeRule, merge_weights
 from coterie.sampling import Chances, Unseen, softmax_chances
 from coterie.similarity import ON_DATA, Measuring, Similarity, ask, measure, measurements
 from coterie.strategies.base import (
+    Beliefs,
     Depth,
     Fetch,
     Me,
@@ -86,6 +87,10 @@ class DAC(Strategy):
     def message(self) -> Message:
         """Pass my table on with my model."""
         return self.table.message(self.hops)
+
+    def beliefs(self, me: Me) -> Beliefs:
+        """Return my table, with p_i."""
+        return self.table.beliefs(self.chances(me))
 
     def needs(self) -> frozenset[Metric]:
         """Return what I will measure."""

@@ -7,16 +7,17 @@ the data are probably like mine.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from coterie.errors import ConfigError
 from coterie.merging import federated_average
-from coterie.sampling import uniform
+from coterie.sampling import Chances, uniform
 from coterie.similarity import ON_DATA, Scores, Similarity, ask, measure, measurements
 from coterie.strategies.base import (
+    Beliefs,
     Fetch,
     Me,
     Merge,
@@ -29,6 +30,7 @@ from coterie.strategies.base import (
     Train,
 )
 from coterie.strategies.fetching import fetch_missing
+from coterie.tables import SimilarityTable
 
 
 @dataclass
@@ -45,6 +47,8 @@ class Greedy(Strategy):
     alpha: Share = 1.0
     epsilon: float = 0.0
     decay: float = 1.0
+    table: SimilarityTable = field(default_factory=SimilarityTable, init=False)
+    """What I found last, for the records: nothing is decided by it."""
 
     name = "greedy"
     summary = "asks m_sample random peers, merges with the m_selected most similar"
@@ -53,6 +57,7 @@ class Greedy(Strategy):
         """Ask, select, explore, fetch, average, train."""
         sampled = uniform(me.rng, me.others, self.samples)
         scores, held = yield from scores_of(sampled, self.metric, self.alpha)
+        self.table.measured(scores)
         selected = self.explore(me, tuple(scores), best(scores, self.fetches))
         offers = yield from fetch_missing(selected, held)
         yield Merge(federated_average(me, offers))
@@ -69,6 +74,10 @@ class Greedy(Strategy):
         kept = tuple(peer for peer in selected if peer not in out)
         candidates = np.array([peer for peer in sampled if peer not in kept], np.int64)
         return (*kept, *uniform(me.rng, candidates, num_swapped))
+
+    def beliefs(self, me: Me) -> Beliefs:
+        """Return what I found last; whom I choose depends on whom chance lets me ask."""
+        return self.table.beliefs(Chances(me.others, np.full(len(me.others), np.nan)))
 
     def needs(self) -> frozenset[Metric]:
         """Return what I will measure."""

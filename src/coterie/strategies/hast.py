@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coterie.merging import MergeRule, federated_average, merge_weights
-from coterie.sampling import Unseen, softmax_chances, uniform
+from coterie.sampling import Chances, Unseen, softmax_chances, uniform
 from coterie.similarity import Similarity, measure, measurements
 from coterie.strategies.base import (
+    Beliefs,
     Depth,
     Fetch,
     Me,
@@ -58,11 +59,15 @@ class HAST(Strategy):
         """Step 1 merges θ and φ, step 2 merges φ, step 3 trains and fine-tunes φ."""
         offers = yield from self._meet(me, uniform(me.rng, me.others, self.fetches))
         yield Merge(federated_average(me, offers))
-        similarities = self.table.similarities(me.others)
-        chances = softmax_chances(me.others, similarities, self.tau, self.unseen)
+        chances = self.chances(me)
         offers = yield from self._meet(me, chances.sample(me.rng, self.fetches))
         yield Merge(merge_weights(self.merge, me, offers, chances), last_layers=self.depth)
         yield from train(finetune=self.finetune, depth=self.depth)
+
+    def chances(self, me: Me) -> Chances:
+        """p_i = softmax(τ·s_i) over the others, for step 2."""
+        similarities = self.table.similarities(me.others)
+        return softmax_chances(me.others, similarities, self.tau, self.unseen)
 
     def _meet(self, me: Me, peers: tuple[int, ...]) -> Generator[Request, Any, list[Offer]]:
         """Fetch, measure, remember; in step 2 too, a measurement is stored like any other.
@@ -79,6 +84,10 @@ class HAST(Strategy):
     def message(self) -> Message:
         """Pass my table on with my model."""
         return self.table.message(self.hops)
+
+    def beliefs(self, me: Me) -> Beliefs:
+        """Return my table, with p_i of step 2."""
+        return self.table.beliefs(self.chances(me))
 
     def needs(self) -> frozenset[Metric]:
         """Return what I will measure."""

@@ -15,9 +15,10 @@ import numpy.typing as npt
 
 from coterie.merging import MergeRule, merge_weights
 from coterie.mixture import similar_ones
-from coterie.sampling import softmax_chances, uniform
+from coterie.sampling import softmax_chances, uniform, uniform_chances
 from coterie.similarity import Measuring, Similarity, measure, measurements
 from coterie.strategies.base import (
+    Beliefs,
     Count,
     Fetch,
     Me,
@@ -121,6 +122,10 @@ class PANM(Strategy):
     def neighbours(self) -> Peers:
         """Return N, or B in stage 2."""
         return self.members
+
+    def beliefs(self, me: Me) -> Beliefs:
+        """Return what I measured last; my neighbours are equally likely, nobody else is."""
+        return self.table.beliefs(uniform_chances(me.others, self.members))
 
     def needs(self) -> frozenset[Metric]:
         """Return what I will measure."""

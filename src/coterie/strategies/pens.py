@@ -12,9 +12,20 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.merging import federated_average
-from coterie.sampling import uniform
+from coterie.sampling import uniform, uniform_chances
 from coterie.similarity import Similarity, measurements
-from coterie.strategies.base import Fetch, Me, Merge, Metric, Offer, Plan, Share, Strategy, Train
+from coterie.strategies.base import (
+    Beliefs,
+    Fetch,
+    Me,
+    Merge,
+    Metric,
+    Offer,
+    Plan,
+    Share,
+    Strategy,
+    Train,
+)
 from coterie.strategies.fetching import fetch_missing
 from coterie.strategies.greedy import best, check_samples, scores_of
 
@@ -50,9 +61,7 @@ class PENS(Strategy):
         if me.round <= self.exploration_rounds:
             yield from self._find_neighbours(me)
         else:
-            neighbours = self.neighbours()
-            among = neighbours if len(neighbours) else me.others
-            offers = yield Fetch(uniform(me.rng, among, self.later_fetches))
+            offers = yield Fetch(uniform(me.rng, self._drawn_from(me), self.later_fetches))
             yield Merge(federated_average(me, offers))
             yield Train()
 
@@ -76,6 +85,27 @@ class PENS(Strategy):
         ever_sampled = int(np.count_nonzero(self.num_sampled))
         expected = int(self.num_selected.sum()) / max(ever_sampled, 1)
         return np.flatnonzero(self.num_selected > expected)
+
+    def _drawn_from(self, me: Me) -> npt.NDArray[np.int64]:
+        """Return whom I draw from: anybody in step 1, and while I have no neighbours."""
+        neighbours = self.neighbours()
+        exploring = me.round <= self.exploration_rounds
+        return me.others if exploring or not len(neighbours) else neighbours
+
+    def beliefs(self, me: Me) -> Beliefs:
+        """Return how often each was selected of the times it was sampled."""
+        chances = uniform_chances(me.others, self._drawn_from(me))
+        known = np.isin(me.others, np.flatnonzero(self.num_sampled))
+        peers = me.others[known]
+        # Those selected are among those sampled: only their count can be the shorter one.
+        missing = len(self.num_sampled) - len(self.num_selected)
+        selected = np.pad(self.num_selected, (0, missing))
+        return Beliefs(
+            peers,
+            selected[peers] / self.num_sampled[peers],
+            np.ones(len(peers), dtype=bool),
+            np.exp(chances.log_probabilities[known]),
+        )
 
     def needs(self) -> frozenset[Metric]:
         """Return what I will measure."""

@@ -1,0 +1,1 @@
+"""What `coterie compare` says: strategies side by side, and which differences are luck."""

@@ -1,0 +1,77 @@
+"""Whether a difference between strategies is more than luck: paired tests on the same seeds.
+
+The same seed gives every strategy the same data and the same initial weights, so what is left of
+the difference between two runs of one seed is due to the strategies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import stats
+
+from coterie.reports.tables import confidence
+
+TEST = "two-sided paired t-test"
+LEVELS = (0.001, 0.01, 0.05)
+"""Below each level a difference gets one star more, from the last to the first."""
+MIN_SEEDS = 2
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A strategy minus the baseline, over the seeds that both have finished."""
+
+    mean: float
+    width: float
+    """Half width of the 95% interval of the mean; NaN for a single seed."""
+    p_value: float
+    """Before correction; NaN with fewer than two seeds."""
+    num_seeds: int
+    corrected: float = math.nan
+    """The p-value, corrected by Holm for the number of strategies that were tested."""
+
+    @property
+    def mark(self) -> str:
+        """One to three stars for a difference that is hardly luck."""
+        return "*" * sum(self.corrected < level for level in LEVELS)
+
+
+def paired_difference(
+    ours: Mapping[int, float], baseline: Mapping[int, float]
+) -> Difference | None:
+    """Return the difference of values by seed on their common seeds; None if there are none."""
+    common = [
+        seed
+        for seed in ours
+        if seed in baseline and not math.isnan(ours[seed]) and not math.isnan(baseline[seed])
+    ]
+    if not common:
+        return None
+    differences = np.array([ours[seed] - baseline[seed] for seed in common])
+    return Difference(*confidence(differences), _p_value(differences), len(common))
+
+
+def _p_value(differences: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+    if len(differences) < MIN_SEEDS:
+        return math.nan
+    if np.ptp(differences) == 0:
+        # Without any spread t is ±∞, or for equal results 0/0.
+        return 1.0 if differences[0] == 0 else 0.0
+    return float(stats.ttest_1samp(differences, 0.0).pvalue)
+
+
+def corrected(differences: Mapping[str, Difference]) -> dict[str, Difference]:
+    """Correct p-values by Holm: the k-th smallest of m counts (m − k + 1)-fold, in rising order."""
+    tested = [label for label, each in differences.items() if not math.isnan(each.p_value)]
+    tested.sort(key=lambda label: differences[label].p_value)
+    found = dict(differences)
+    largest = 0.0
+    for rank, label in enumerate(tested):
+        raised = (len(tested) - rank) * differences[label].p_value
+        largest = max(largest, min(1.0, raised))
+        found[label] = replace(differences[label], corrected=largest)
+    return found

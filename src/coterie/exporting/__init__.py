@@ -1,0 +1,1 @@
+"""What `coterie export` writes: runs in the formats of other programs."""

@@ -1,0 +1,1 @@
+"""What `coterie figures` draws: the figures of papers, from runs of your own."""

@@ -1,0 +1,237 @@
+"""Runs of several folders, as far as they can be read: what every look at results starts from.
+
+A run that is damaged, or has recorded nothing yet, is a problem to tell and costs no other run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pyarrow.compute as pc
+
+from coterie.analyses.recorded import Recorded
+from coterie.config import RunConfig
+from coterie.errors import CoterieError, StorageError
+from coterie.execution import CONFIG, Run
+from coterie.experiment import EXPERIMENT, Experiment
+from coterie.presets.comparing import influential
+from coterie.reports.tables import Outcome, outcome
+from coterie.storage import explained
+from coterie.sweep import value_of
+
+
+@dataclass(frozen=True)
+class FoundRun:
+    """A run that has recorded at least one round."""
+
+    recorded: Recorded
+    config: RunConfig
+    finished: Outcome | None
+    """What the run reached; None while it has not finished."""
+    cluster_names: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        """What the run is called in tables; the seeds of one label belong together."""
+        return self.recorded.label
+
+    @property
+    def seed(self) -> int:
+        """What every random draw of the run depended on."""
+        return self.recorded.seed
+
+    @cached_property
+    def is_accuracy(self) -> bool:
+        """Whether the run classifies; otherwise its losses are squared errors."""
+        if self.finished is not None:
+            return self.finished.is_accuracy
+        accuracies = self.recorded.table("metrics")["validation_accuracy_trained"].to_numpy()
+        return not np.isnan(accuracies).all()
+
+    @cached_property
+    def last_tested(self) -> int:
+        """The last round with a test; the very last round if there was none yet."""
+        metrics = self.recorded.table("metrics")
+        tested = metrics.filter(pc.invert(pc.is_nan(metrics["test_loss"])))
+        last: int = pc.max((tested if tested.num_rows else metrics)["round"]).as_py()
+        return last
+
+    @cached_property
+    def outcome(self) -> Outcome:
+        """What the run reached, or had reached when its models were last tested."""
+        if self.finished is not None:
+            return replace(self.finished, label=self.label, cluster_names=self.cluster_names)
+        metrics = self.recorded.table("metrics")
+        return outcome(
+            metrics.filter(pc.less_equal(metrics["round"], self.last_tested)),
+            self.label,
+            self.seed,
+            self.cluster_names,
+            is_accuracy=self.is_accuracy,
+        )
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """The runs that could be read, in their folders' order, and what was wrong with the others."""
+
+    runs: tuple[FoundRun, ...]
+    problems: tuple[str, ...]
+
+    def by_label(self) -> dict[str, list[FoundRun]]:
+        """Return the runs of each label, one per seed."""
+        found: dict[str, list[FoundRun]] = {}
+        for run in self.runs:
+            found.setdefault(run.label, []).append(run)
+        return found
+
+
+def gather(folders: Iterable[Path]) -> Gathered:
+    """Read the runs of output folders and of single runs; a run that is named twice counts once.
+
+    Runs of one label are told apart by their folders where their settings differ: what is pooled
+    over seeds has to be the same but for the seed.
+    """
+    problems: list[str] = []
+    runs: dict[Path, tuple[Run, Recorded]] = {}
+    for folder in folders:
+        for run, recorded in open_runs(folder, problems):
+            runs.setdefault(run.folder.resolve(), (run, recorded))
+    gathered = gather_runs(runs.values(), problems)
+    if not gathered.runs:
+        reasons = "\n".join(gathered.problems) or "No folder was named."
+        raise StorageError(f"There is no run to look at.\n{reasons}")
+    return gathered
+
+
+def gather_runs(runs: Iterable[tuple[Run, Recorded]], problems: Sequence[str] = ()) -> Gathered:
+    """Return the runs that have recorded something; `problems` are those that are known already."""
+    told = list(problems)
+    found = [each for pair in runs if (each := _read(*pair, told)) is not None]
+    return Gathered(tuple(_named_clusters(_distinct(found, told))), tuple(told))
+
+
+def recorded_runs(experiment: Experiment) -> list[Recorded]:
+    """Return the tables of every run; in a sweep, what varies is part of the strategy's name."""
+    keys = experiment.grid.varied if experiment.grid else ()
+    recorded = []
+    for run in experiment.runs:
+        config = run.config
+        values = {key: value_of(config, key) for key in keys}
+        varied = [f"{key}={value}" for key, value in values.items() if value is not None]
+        label = " ".join([config.label, *varied])
+        recorded.append(Recorded(label, config.seed, run.folder, config.peers.count))
+    return recorded
+
+
+def open_runs(folder: Path, problems: list[str]) -> list[tuple[Run, Recorded]]:
+    """Return the runs of a folder; of one whose list of runs is lost, those that are there."""
+
+    def tell(error: CoterieError) -> None:
+        problems.append(str(error))
+
+    try:
+        experiment = Experiment.open(folder, tell)
+    except CoterieError as error:
+        tell(error)
+        inside = [] if (folder / CONFIG).exists() else _run_folders(folder)
+        return [pair for each in inside for pair in open_runs(each, problems)]
+    return list(zip(experiment.runs, recorded_runs(experiment), strict=True))
+
+
+def _run_folders(folder: Path) -> list[Path]:
+    with explained(f"look into {folder}"):
+        if not folder.is_dir():
+            return []
+        return sorted(each for each in folder.iterdir() if (each / CONFIG).is_file())
+
+
+def _distinct(runs: Sequence[FoundRun], problems: list[str]) -> list[FoundRun]:
+    """Give runs of one label but other settings other labels; leave repeated seeds out.
+
+    Of two runs with the same seed, one that has finished is kept.
+    """
+    labels = _labels(runs)
+    kept: dict[tuple[str, int], FoundRun] = {}
+    for run in sorted(runs, key=lambda run: run.finished is None):
+        recorded = replace(run.recorded, label=labels[run.label, _settings(run.config)])
+        first = kept.setdefault(
+            (recorded.label, run.seed), replace(run, recorded=recorded)
+        ).recorded
+        if first.folder != recorded.folder:
+            problems.append(
+                f"{recorded.folder} is left out: {first.folder} holds a run of the same strategy "
+                f"'{recorded.label}' with the same seed {run.seed}, and a seed counts once."
+            )
+    places = {run.recorded.folder: place for place, run in enumerate(runs)}
+    return sorted(kept.values(), key=lambda run: places[run.recorded.folder])
+
+
+def _labels(runs: Sequence[FoundRun]) -> dict[tuple[str, str], str]:
+    """Return what runs of a label and of certain settings are called: each by its own name."""
+    origins: dict[str, dict[str, str]] = {}
+    for run in runs:
+        same = origins.setdefault(run.label, {})
+        same.setdefault(_settings(run.config), _origin(run.recorded.folder))
+    labels: dict[tuple[str, str], str] = {}
+    for label, kinds in origins.items():
+        seen: Counter[str] = Counter()
+        for settings, origin in kinds.items():
+            seen[origin] += 1
+            number = f" {seen[origin]}" if seen[origin] > 1 else ""
+            named = f"{label} ({origin}{number})" if len(kinds) > 1 else label
+            labels[label, settings] = named
+    return labels
+
+
+def _settings(config: RunConfig) -> str:
+    """Return a text that is equal for runs that differ in the seed alone."""
+    return repr((config.preset, influential(config)))
+
+
+def _origin(run: Path) -> str:
+    """Return the name of the output folder that a run lies in."""
+    resolved = run.resolve()
+    return resolved.parent.name if (resolved.parent / EXPERIMENT).exists() else resolved.name
+
+
+def _read(run: Run, recorded: Recorded, problems: list[str]) -> FoundRun | None:
+    """Return a run whose main tables are sound and not empty."""
+    try:
+        finished = run.outcome
+    except StorageError as error:  # its tables may be sound all the same
+        problems.append(str(error))
+        finished = None
+    try:
+        if recorded.last_round < 0 or not recorded.table("metrics").num_rows:
+            problems.append(f"{run.folder} has not recorded a round yet.")
+            return None
+    except StorageError as error:
+        problems.append(str(error))
+        return None
+    return FoundRun(recorded, run.config, finished, finished.cluster_names if finished else ())
+
+
+def _named_clusters(runs: Sequence[FoundRun]) -> list[FoundRun]:
+    """Name the clusters of unfinished runs as finished runs on the same data do, or by number."""
+    names = {_data(run.config): run.cluster_names for run in runs if run.finished}
+    counts: dict[str, int] = {}
+    for run in runs:
+        highest = pc.max(run.recorded.table("metrics")["cluster"]).as_py()
+        counts[_data(run.config)] = max(counts.get(_data(run.config), 0), highest + 1)
+    named = []
+    for run in runs:
+        found = run.cluster_names or names.get(_data(run.config), ())
+        if len(found) < counts[_data(run.config)]:
+            found = tuple(f"cluster {number}" for number in range(counts[_data(run.config)]))
+        named.append(replace(run, cluster_names=found))
+    return named
+
+
+def _data(config: RunConfig) -> str:
+    return repr((config.data.datasets, config.shift, config.peers.count))

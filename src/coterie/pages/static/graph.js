@@ -1,0 +1,114 @@
+"use strict";
+Coterie.component("graph", {
+  title: "How groups form",
+  explain:
+    "Each dot is a peer in the colour of its true cluster; lines lead to those it would rather learn " +
+    "from, the stronger the more. Peers that prefer each other move together. Press play.",
+  render(element, data) {
+    const panel = Coterie.panel(element);
+    const draw = () => this.render(element, data);
+    const { svg, colour, unpack } = Coterie;
+    const run = Coterie.chooseRun(panel, data, draw);
+    run.unpacked ??= { places: unpack(run.places), targets: unpack(run.targets), strengths: unpack(run.strengths) };
+    const times = run.windows.map(([, first, last]) => Coterie.rounds(first, last));
+    const at = panel.slider("time", "Time", times, draw, 900);
+    const bins = run.bins[run.windows[at][0]];
+    const count = bins.clusters.length;
+    const label = data.strategies[run.strategy].label;
+    panel.legend(data.clusters.map(({ name, colour: hue }) => ({ name, colour: hue, shape: "dot" })));
+    panel.graph ??= drawing();
+    const binned = bins.peers.some((peers) => peers.length > 1);
+    panel.drawing(panel.graph.whole, {
+      name: "graph",
+      alt: `Graph of ${count} ${binned ? "groups of peers" : "peers"} under ${label}, ${times[at]}: ${together()}`,
+    });
+    move(panel.graph, placesAt(at));
+    panel.say(
+      `${label}, seed ${run.seed}, ${times[at]}. ${together()} Lines show ` +
+        (run.from_beliefs[at]
+          ? "with which probability a peer would choose another next"
+          : "how large a share of its models a peer took from another") +
+        `, for each the four strongest${binned ? "; a dot stands for several peers of one cluster" : ""}. ${Coterie.without(data)}`,
+    );
+
+    function drawing() {
+      const whole = svg("svg", { viewBox: "0 0 700 560", class: "drawing" });
+      const lines = svg("g");
+      const dots = svg("g");
+      whole.append(lines, dots);
+      return { whole, lines, dots, places: null, frame: null };
+    }
+
+    function placesAt(time) {
+      const size = run.places.shape[1];
+      return Array.from({ length: count }, (_, node) => {
+        const place = (time * size + node) * 2;
+        return [40 + run.unpacked.places[place] * 0.62, 20 + run.unpacked.places[place + 1] * 0.52];
+      });
+    }
+
+    function edges() {
+      const [, size, each] = run.targets.shape;
+      return Array.from({ length: count * each }, (_, n) => {
+        const place = at * size * each + n;
+        const strength = run.unpacked.strengths[place] / 255;
+        return { from: Math.floor(n / each), to: run.unpacked.targets[place], strength };
+      }).filter(({ strength }) => strength > 0.02);
+    }
+
+    function together() {
+      const found = edges();
+      const total = found.reduce((sum, { strength }) => sum + strength, 0);
+      const same = found
+        .filter(({ from, to }) => bins.clusters[from] === bins.clusters[to])
+        .reduce((sum, { strength }) => sum + strength, 0);
+      return total ? `${Math.round((100 * same) / total)}% of what is drawn stays within a true cluster.` : "Nobody prefers anybody yet.";
+    }
+
+    /* Make the dots and lines of this time, then let them wander from where they were. */
+    function move(graph, target) {
+      cancelAnimationFrame(graph.frame);
+      const found = edges().sort((one, other) => one.strength - other.strength);
+      const radius = (count > 60 ? 6 : 8) * (panel.element.clientWidth < 500 ? 1.5 : 1);
+      graph.lines.replaceChildren(
+        ...found.map(({ from, to, strength }) => {
+          const same = bins.clusters[from] === bins.clusters[to];
+          const hue = same ? data.clusters[bins.clusters[from]].colour : colour("quiet");
+          return svg("line", { stroke: hue, "stroke-width": 0.6 + 2.6 * strength, "stroke-opacity": 0.12 + 0.75 * strength });
+        }),
+      );
+      graph.dots.replaceChildren(
+        ...bins.clusters.map((cluster, place) => {
+          const dot = svg("circle", { r: radius, fill: data.clusters[cluster].colour, stroke: colour("card"), "stroke-width": 1.5 });
+          const title = svg("title");
+          title.textContent = Coterie.named(bins, place, data.clusters);
+          dot.append(title);
+          return dot;
+        }),
+      );
+      const still = !graph.places || graph.places.length !== count || matchMedia("(prefers-reduced-motion: reduce)").matches;
+      const start = still ? target : graph.places;
+      const begun = performance.now();
+      const step = (now) => {
+        const share = still ? 1 : Math.min(1, Math.max(0, (now - begun) / 600));
+        const eased = share * share * (3 - 2 * share);
+        graph.places = target.map(([x, y], n) => [start[n][0] + (x - start[n][0]) * eased, start[n][1] + (y - start[n][1]) * eased]);
+        place(graph, found);
+        if (share < 1 && graph.whole.isConnected) graph.frame = requestAnimationFrame(step);
+      };
+      step(begun);
+    }
+
+    function place(graph, found) {
+      [...graph.dots.children].forEach((dot, n) => {
+        dot.setAttribute("cx", graph.places[n][0].toFixed(1));
+        dot.setAttribute("cy", graph.places[n][1].toFixed(1));
+      });
+      [...graph.lines.children].forEach((line, n) => {
+        const { from, to } = found[n];
+        for (const [key, value] of [["x1", graph.places[from][0]], ["y1", graph.places[from][1]], ["x2", graph.places[to][0]], ["y2", graph.places[to][1]]])
+          line.setAttribute(key, value.toFixed(1));
+      });
+    }
+  },
+});

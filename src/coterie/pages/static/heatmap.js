@@ -1,0 +1,77 @@
+"use strict";
+Coterie.component("heatmap", {
+  title: "Who fetched whom",
+  explain:
+    "Row: who received a model. Column: whose model it was. Peers are ordered by true cluster, with " +
+    "lines between clusters: filled squares along the diagonal mean that peers deal with their own " +
+    "kind. An empty column is a peer that nobody took anything from. Move the slider through time.",
+  render(element, data) {
+    const panel = Coterie.panel(element);
+    const draw = () => this.render(element, data);
+    const { plain } = Coterie;
+    const run = Coterie.chooseRun(panel, data, draw);
+    const times = run.windows.map(([, first, last]) => Coterie.rounds(first, last));
+    const at = panel.slider("time", "Time", times, draw);
+    const sum = panel.check("sum", "add up since the beginning or the last shift", draw);
+    const [step, , last] = run.windows[at];
+    const windows = run.windows.flatMap((each, n) => (n === at || (sum && n < at && each[0] === step) ? [n] : []));
+    const first = run.windows[windows[0]][1];
+    const bins = run.bins[step];
+    const count = bins.clusters.length;
+    run.values ??= Coterie.unpack(run.cells);
+    const z = windows
+      .map((n) => Coterie.matrix(run.values, run.cells.shape, n, count, count, (cell) => cell * run.unit))
+      .reduce((one, other) => one.map((row, i) => row.map((value, j) => value + other[i][j])));
+    const names = bins.clusters.map((_, place) => plain(Coterie.named(bins, place, data.clusters)));
+    const exact = run.unit === 1;
+    const highest = Math.max(...z.flat(), exact ? 1 : 1e-9);
+    const label = data.strategies[run.strategy].label;
+    const traces = [
+      {
+        type: "heatmap",
+        z,
+        x: names.map((_, place) => place),
+        y: names.map((_, place) => place),
+        text: z.map((row, i) => row.map((value, j) => `${names[i]} took ${exact ? value : value.toPrecision(2)}× from ${names[j]}`)),
+        hovertemplate: "%{text}<extra></extra>",
+        colorscale: Coterie.blues(),
+        zmin: 0,
+        zmax: highest,
+        xgap: count > 60 ? 0 : 0.5,
+        ygap: count > 60 ? 0 : 0.5,
+        colorbar: {
+          thickness: 12,
+          len: 0.9,
+          outlinewidth: 0,
+          title: { text: exact ? "times" : "mean", side: "top" },
+          ...(exact ? { dtick: Math.ceil(highest / 6), tickformat: "d" } : {}),
+        },
+      },
+    ];
+    const height = Coterie.squareHeight(panel);
+    const layout = Coterie.clusterAxes(bins, bins, data.clusters, "who received", "whose model");
+    const time = Coterie.rounds(first, last);
+    panel.legend([]);
+    panel.plot(traces, layout, {
+      name: "heatmap",
+      height,
+      square: true,
+      alt: `Matrix of ${count} by ${count}: who fetched whose model under ${label}, ${time}.`,
+    });
+    const binned = bins.peers.some((peers) => peers.length > 1);
+    panel.say(
+      `${label}, seed ${run.seed}, ${time}.` +
+        (binned ? " Several peers of one cluster share a row; cells are means per pair." : "") +
+        ` ${Coterie.without(data)}`,
+    );
+  },
+});
+
+/* Lightness alone carries the order; the empty end is the colour of the page. */
+Coterie.blues = () => {
+  const dark = document.documentElement.dataset.theme === "dark";
+  const steps = dark
+    ? ["#171c23", "#12324d", "#0f4c79", "#1f6fa8", "#4a97cf", "#8cc3ea", "#e4f2fc"]
+    : ["#ffffff", "#d6e6f4", "#abcfe5", "#6aaed6", "#3787c0", "#105ba4", "#08306b"];
+  return steps.map((colour, n) => [n / (steps.length - 1), colour]);
+};

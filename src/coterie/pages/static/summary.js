@@ -1,0 +1,20 @@
+"use strict";
+Coterie.component("summary", {
+  title: "In short",
+  render(element, data) {
+    const { make } = Coterie;
+    const parts = data.sentences.map((text, place) =>
+      make("p", { class: place < 2 ? "lead" : "", text }),
+    );
+    if (data.problems.length) {
+      parts.unshift(
+        make("div", { class: "notice", role: "note" }, [
+          make("strong", { text: "Not everything is here" }),
+          make("ul", {}, data.problems.map((text) => make("li", { text }))),
+        ]),
+      );
+    }
+    const { head, rows, caption, best } = data.table;
+    element.replaceChildren(...parts, Coterie.table(head, rows, { caption, best }));
+  },
+});

@@ -1,0 +1,65 @@
+"""The whole story of some runs as plain data: what a page shows, and what a live view sends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from coterie.gathering import Gathered
+from coterie.pages.subjects import Subject, subjects
+from coterie.pages.views.base import Json
+from coterie.pages.views.beliefs import beliefs
+from coterie.pages.views.curves import curves
+from coterie.pages.views.frontier import frontier
+from coterie.pages.views.gains import gains
+from coterie.pages.views.graph import graph
+from coterie.pages.views.heatmap import heatmap
+from coterie.pages.views.merge import merge
+from coterie.pages.views.recovery import recovery
+from coterie.pages.views.settings import settings
+from coterie.pages.views.similarity import similarity
+from coterie.pages.views.summary import summary
+
+VIEWS: dict[str, Callable[[Subject], Json]] = {
+    "summary": summary,
+    "curves": curves,
+    "gains": gains,
+    "frontier": frontier,
+    "graph": graph,
+    "heatmap": heatmap,
+    "recovery": recovery,
+    "beliefs": beliefs,
+    "similarity": similarity,
+    "merge": merge,
+    "settings": settings,
+}
+"""All views, in the order in which a page shows them."""
+
+
+def story(gathered: Gathered) -> Json:
+    """Return the data of a page about these runs."""
+    found = subjects(gathered)
+    return {
+        "subjects": [
+            {"title": title, "views": tell(subject)}
+            for title, subject in zip(titles(found), found, strict=True)
+        ]
+    }
+
+
+def tell(subject: Subject) -> dict[str, Json]:
+    """Return the data of all views of one subject."""
+    return {name: view(subject) for name, view in VIEWS.items()}
+
+
+def titles(found: Sequence[Subject]) -> list[str]:
+    """Return what subjects are called; those of one name are numbered."""
+    names = [_title(subject) for subject in found]
+    return [
+        name if names.count(name) == 1 else f"{name} ({place})"
+        for place, name in enumerate(names, 1)
+    ]
+
+
+def _title(subject: Subject) -> str:
+    strategies = ", ".join(subject.labels[:4]) + (", …" if len(subject.labels) > 4 else "")
+    return f"{subject.config.preset}: {strategies}"

@@ -1,0 +1,1 @@
+"""What `coterie watch` shows: a run while it goes on, in a browser or a terminal."""

@@ -1,0 +1,118 @@
+"""`coterie watch`: follow a run live, in a browser or on a terminal; and `run --watch`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from coterie import consoles
+from coterie.errors import ConfigError
+
+if TYPE_CHECKING:
+    import socket
+
+STOP_SECONDS = 5.0
+"""How long the process that shows a run may take to end after it."""
+OpenBrowser = Annotated[bool, typer.Option("--open", help="Open a browser.")]
+Watch = Annotated[
+    bool, typer.Option("--watch", help="Show the run live, on a page of this computer.")
+]
+
+
+def watch(
+    folder: Annotated[
+        Path, typer.Argument(metavar="RUN", help="The output folder of `coterie run`, or one run.")
+    ],
+    terminal: Annotated[
+        bool, typer.Option("--terminal", help="Show it here instead of in a browser.")
+    ] = False,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="The port of the page; 0: any that is free.")
+    ] = 0,
+    open_browser: OpenBrowser = False,
+) -> None:
+    """Follow a run live: how far it is, how well peers do, who learns from whom."""
+    from coterie.watching.follower import Follower
+    from coterie.watching.server import open_port, serve
+    from coterie.watching.terminal import follow
+
+    if terminal:
+        follow(Follower(folder), consoles.out)
+        return
+    listening = open_port(port)
+    _say_where(folder, listening)
+    consoles.errors.print("Press Ctrl-C to stop watching; the run goes on.", highlight=False)
+    serve(folder, listening, lambda: _show(listening) if open_browser else None)
+
+
+@contextmanager
+def watched(folder: Path, wanted: bool) -> Iterator[None]:
+    """Show what happens in a folder meanwhile, if wanted, by a process of its own."""
+    if not wanted:
+        yield
+        return
+    from coterie.learning.parallel import can_fork
+    from coterie.watching.server import open_port
+
+    if not can_fork():
+        raise ConfigError(
+            "--watch: this system cannot do it from within a run. Watch from a second terminal "
+            f"instead: coterie watch {folder}"
+        )
+    listening = open_port()
+    child = _start(folder, listening)
+    _say_where(folder, listening)
+    listening.close()
+    try:
+        yield
+    finally:
+        _end(child)
+
+
+def _start(folder: Path, listening: socket.socket) -> int:
+    """Fork the process that serves; it ends with this one."""
+    # Forked before there are threads. Not one of multiprocessing: its time is not the run's.
+    parent = os.getpid()
+    child = os.fork()
+    if child:
+        return child
+    try:
+        from coterie.processes import follow
+        from coterie.watching.server import serve
+
+        follow(parent)
+        serve(folder, listening)
+    finally:
+        os._exit(0)
+
+
+def _end(child: int) -> None:
+    """Let the process tell its viewers the last and end."""
+    with suppress(ProcessLookupError, ChildProcessError):
+        os.kill(child, signal.SIGTERM)
+        deadline = time.monotonic() + STOP_SECONDS
+        while os.waitpid(child, os.WNOHANG) == (0, 0):
+            if time.monotonic() > deadline:
+                os.kill(child, signal.SIGKILL)
+            time.sleep(0.02)
+
+
+def _say_where(folder: Path, listening: socket.socket) -> None:
+    from coterie.watching.server import address
+
+    where = f"Watch {folder} at {address(listening)}"
+    consoles.errors.print(where, soft_wrap=True, highlight=False, markup=False)
+
+
+def _show(listening: socket.socket) -> None:
+    from coterie.watching.server import address
+
+    webbrowser.open(address(listening))

@@ -1,0 +1,57 @@
+"""The live page in a real browser: it renders, follows a run, and makes no other requests."""
+
+from __future__ import annotations
+
+import signal
+
+from commands import end, start
+from live_events import address_of
+from watching_runs import create
+
+
+def said(page, text: str) -> None:
+    """Wait until the page says something."""
+    page.locator("#live-words", has_text=text).wait_for(timeout=90_000)
+
+
+def test_a_run_is_followed_from_before_it_begins_until_its_end(browser, tmp_path):
+    folder = tmp_path / "out"
+    watcher = start("watch", folder)
+    page = browser.new_page(viewport={"width": 1400, "height": 900})
+    faults: list[str] = []
+    asked: list[str] = []
+    page.on("console", lambda told: faults.append(told.text))
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    try:
+        address = address_of(watcher)
+        page.goto(address)
+        words = page.locator("#live-words")
+        said(page, "there is no such folder yet")
+        create(folder, ["local", "dac"], [0], **{"rounds": 60, "strategy.fetches": 2})
+        run = start("resume", folder, "--threads", 1)
+        page.locator("#curves .scatterlayer path").first.wait_for(state="attached", timeout=60_000)
+        early = page.locator("#curves .picture").inner_html()
+        assert "rounds" in words.inner_text()
+        said(page, "2 of 2 runs done, finished")
+        assert end(run).code == 0
+        assert page.locator("#curves .picture").inner_html() != early
+        assert page.locator("#live-progress").evaluate("bar => bar.value === bar.max")
+        page.locator("#graph").scroll_into_view_if_needed()
+        page.locator("#graph circle").first.wait_for(state="attached")
+        assert page.locator("#graph circle").count() == 8
+        narrow = browser.new_page(viewport={"width": 400, "height": 800})
+        narrow.goto(address)
+        narrow.locator("#curves .scatterlayer path").first.wait_for(state="attached")
+        assert narrow.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        narrow.close()
+    finally:
+        watcher.send_signal(signal.SIGINT)
+        answer = end(watcher)
+    assert answer.code == 0
+    said(page, "has ended")
+    assert f"coterie watch {folder}" in words.inner_text()
+    assert page.locator("#curves .scatterlayer path").count() > 0
+    page.close()
+    assert faults == []
+    assert all(url.startswith((address, "data:", "blob:")) for url in asked)

@@ -1,0 +1,214 @@
+"""The page of a report in a real browser: everything renders, moves, and can be saved."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from coterie.pages.shell import page as make_page
+
+PLOTS = ("curves", "gains", "frontier", "recovery", "merge")
+MATRICES = ("heatmap", "beliefs")
+SHOWN = "button[aria-pressed=true], li:not(:has(button))"
+# What is drawn of a plot: lines, bars or pictures of cells.
+MARKS = ".scatterlayer path, .barlayer path, .heatmaplayer image"
+
+
+def picture(opened, name):
+    """Return the picture of a figure as it is now."""
+    return opened.page.locator(f"#{name} .picture").inner_html()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_figure_of_a_real_run_renders(open_page, digits, theme):
+    opened = open_page(digits, theme=theme)
+    for name in (*PLOTS, *MATRICES):
+        assert opened.page.locator(f"#{name} .picture").locator(MARKS).count() > 0, name
+    assert opened.page.locator("#graph circle").count() == 16
+    assert opened.page.locator("#graph line").count() > 16
+    assert "did best" in opened.page.locator("#summary").inner_text()
+    assert "watch.peers" in opened.page.locator("#similarity .missing").inner_text()
+    assert opened.page.locator("#summary tbody tr").count() == 3
+    assert opened.page.evaluate("document.documentElement.dataset.theme") == theme
+
+
+def test_every_picture_says_what_it_shows(open_page, digits):
+    opened = open_page(digits)
+    pictures = opened.page.locator(".picture").all()
+    assert len(pictures) == 8
+    for each in pictures:
+        assert each.get_attribute("role") == "img"
+        assert len(each.get_attribute("aria-label")) > 40
+
+
+def test_a_drift_marks_its_shifts_and_shows_watched_peers(open_page, drift):
+    opened = open_page(drift)
+    assert opened.page.locator("#curves .shapelayer path").count() == 2
+    assert opened.page.locator("#similarity .picture").locator(MARKS).count() > 0
+    metrics = opened.page.locator("#similarity select").nth(3)
+    before = picture(opened, "similarity")
+    metrics.select_option(index=1)
+    assert picture(opened, "similarity") != before
+
+
+@pytest.mark.parametrize("name", ["heatmap", "graph", "beliefs"])
+def test_the_slider_moves_through_time_by_keyboard(open_page, digits, name):
+    opened = open_page(digits)
+    opened.page.locator(f"#{name}").scroll_into_view_if_needed()
+    slider = opened.page.locator(f"#{name} input[type=range]")
+    slider.wait_for()
+    before, said = picture(opened, name), slider.get_attribute("aria-valuetext")
+    slider.focus()
+    opened.page.keyboard.press("Home")
+    assert slider.get_attribute("aria-valuetext") != said
+    opened.page.wait_for_function(
+        "([name, before]) => document.querySelector(`#${name} .picture`).innerHTML !== before",
+        arg=[name, before],
+    )
+
+
+def test_play_goes_on_by_itself_and_stops_at_the_end(open_page, digits):
+    opened = open_page(digits)
+    opened.page.locator("#graph").scroll_into_view_if_needed()
+    play, slider = (
+        opened.page.locator(f"#graph {each}") for each in (".play", "input[type=range]")
+    )
+    play.wait_for()
+    before = picture(opened, "graph")
+    last = slider.get_attribute("max")
+    slider.press("End")
+    play.click()
+    assert play.get_attribute("aria-pressed") == "true"
+    assert slider.input_value() == "0"
+    at = "document.querySelector('#graph input[type=range]').value"
+    opened.page.wait_for_function(f"() => {at} !== '0'")
+    assert picture(opened, "graph") != before
+    opened.page.wait_for_function(f"() => {at} === '{last}'", timeout=15000)
+    opened.page.wait_for_function(
+        "() => document.querySelector('#graph .play').getAttribute('aria-pressed') === 'false'"
+    )
+
+
+def test_the_heatmap_can_be_added_up(open_page, digits):
+    opened = open_page(digits)
+    opened.page.locator("#heatmap").scroll_into_view_if_needed()
+    box = opened.page.locator("#heatmap input[type=checkbox]")
+    box.wait_for()
+    opened.page.locator("#heatmap input[type=range]").press("End")
+    before = picture(opened, "heatmap")
+    box.check()
+    assert picture(opened, "heatmap") != before
+    assert "rounds 1–10" in opened.page.locator("#heatmap .words").inner_text()
+
+
+def test_choices_and_the_legend_change_the_picture(open_page, digits):
+    opened = open_page(digits)
+    seen = [picture(opened, "curves")]
+    opened.page.locator("#curves select").nth(1).select_option(label="dac")
+    seen.append(picture(opened, "curves"))
+    opened.page.locator("#curves .legend button").first.click()
+    seen.append(picture(opened, "curves"))
+    opened.page.locator("#curves select").first.select_option(index=1)
+    seen.append(picture(opened, "curves"))
+    assert len(set(seen)) == 4
+
+
+def test_the_theme_can_be_changed_and_pictures_follow(open_page, digits):
+    opened = open_page(digits, theme="light")
+    ground = "() => getComputedStyle(document.body).backgroundColor"
+    paper = "() => document.querySelector('#curves .main-svg').style.background"
+    before = (opened.page.evaluate(ground), opened.page.evaluate(paper))
+    opened.page.locator("#theme").click()
+    after = (opened.page.evaluate(ground), opened.page.evaluate(paper))
+    assert before[0] != after[0]
+    assert before[1] != after[1]
+
+
+@pytest.mark.parametrize("name", ["curves", "heatmap", "graph"])
+def test_figures_can_be_saved(open_page, digits, tmp_path, name):
+    opened = open_page(digits)
+    opened.page.locator(f"#{name}").scroll_into_view_if_needed()
+    for form, start in (("svg", b"<svg"), ("png", b"\x89PNG")):
+        button = opened.page.locator(f"#{name} button[data-format={form}]")
+        with opened.page.expect_download() as started:
+            button.click()
+        target = tmp_path / f"{name}.{form}"
+        started.value.save_as(target)
+        assert started.value.suggested_filename == f"{name}.{form}"
+        content = target.read_bytes()
+        assert content.startswith(start)
+        assert len(content) > 3000
+        if form == "svg":  # the legend comes along, though the page shows it beside the picture
+            named = opened.page.locator(f"#{name} .legend").locator(SHOWN).all_inner_texts()
+            assert bool(named) == (name != "heatmap")
+            assert [text for text in named if text not in content.decode()] == []
+        opened.page.get_by_text(f"Saved as {name}.{form}").wait_for()
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+def test_nothing_overlaps_and_nothing_is_wider_than_the_screen(open_page, drift, width):
+    opened = open_page(drift, width=width)
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+    boxes = opened.page.evaluate(
+        """() => [...document.querySelectorAll(
+             "h1, h2, .explain, .controls .control, .legend li, .words, .savers, nav a, .xtitle, " +
+             ".ytitle, .xtick text, .ytick text")]
+           .filter((each) => each.getClientRects().length)
+           .map((each) => {
+             const { x, y, width, height } = each.getBoundingClientRect();
+             return [each.textContent.slice(0, 40), x, y + scrollY, width, height];
+           })"""
+    )
+    assert len(boxes) > 80
+    assert [text for text, x, _, wide, _ in boxes if x < -1 or x + wide > width + 1] == []
+    assert list(overlapping(boxes)) == []
+
+
+def overlapping(boxes):
+    """Yield pairs of texts whose boxes share more than a rim."""
+    rim = 2
+    for place, (one, x, y, wide, high) in enumerate(boxes):
+        for other, x2, y2, wide2, high2 in boxes[place + 1 :]:
+            across = min(x + wide, x2 + wide2) - max(x, x2)
+            down = min(y + high, y2 + high2) - max(y, y2)
+            if across > rim and down > rim:
+                yield one, other
+
+
+def test_hostile_names_stay_text(open_page, digits, tmp_path):
+    evil = "<img src=x onerror=\"document.title='hacked'\"></script><script>document.title='hacked'"
+    text = digits.read_text(encoding="utf-8")
+    story = json.loads(re.search(r'id="story">(.*?)</script>', text, re.S)[1])
+    as_text = json.dumps(story)
+    for name in ("dac", "90°"):
+        as_text = as_text.replace(json.dumps(name), json.dumps(evil))
+    hostile = tmp_path / "hostile.html"
+    hostile.write_text(make_page(evil, json.loads(as_text)), encoding="utf-8")
+    opened = open_page(hostile)
+    opened.page.locator("#heatmap .nsewdrag").hover()
+    assert opened.page.locator("img").count() == 0
+    assert opened.page.title() == evil
+    assert evil in opened.page.locator("#curves .legend").inner_text()
+
+
+def test_newer_data_keep_what_the_reader_chose(open_page, digits):
+    opened = open_page(digits)
+    chosen = opened.page.locator("#heatmap select").first
+    chosen.select_option(label="oracle")
+    before = picture(opened, "curves")
+    opened.page.evaluate(
+        """() => {
+             const story = JSON.parse(document.getElementById("story").textContent);
+             const { test, validation } = story.subjects[0].views.curves.curves;
+             for (const series of [...test, ...validation].flat()) {
+               series.round.push(20);
+               for (const key of ["mean", "low", "high"]) series[key].push(99);
+             }
+             Coterie.show(story);
+           }"""
+    )
+    assert picture(opened, "curves") != before
+    assert chosen.evaluate("select => select.selectedOptions[0].textContent") == "oracle"
+    assert opened.page.locator("section").count() == 11

@@ -1,0 +1,108 @@
+"""Runs of several folders are found, told apart, and named alike wherever they lie."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from commands import coterie
+
+from coterie.errors import StorageError
+from coterie.gathering import gather
+from coterie.simulation.recorder import Recorder
+
+OPTIONS = ("--peers", 8, "--rounds", 4, "--threads", 1, "--set", "strategy.fetches=2")
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("gathering") / "out"
+    options = (*OPTIONS, "--set", "test_every=2", "--strategy", "random,local", "--seeds", 2)
+    done = coterie("run", "digits", *options, "--out", folder)
+    assert done.code == 0, done.err
+    return folder
+
+
+@pytest.fixture
+def runs(original, tmp_path) -> Path:
+    """A copy that a test may damage."""
+    return Path(shutil.copytree(original, tmp_path / "out"))
+
+
+def stop(run: Path, next_round: int) -> None:
+    """Make a run one that was stopped before a round."""
+    (run / "summary.json").unlink()
+    Recorder(run).rewind(next_round)
+
+
+def test_runs_come_in_order_and_by_label(runs):
+    found = gather([runs])
+    assert [(run.label, run.seed) for run in found.runs] == [
+        ("random", 0),
+        ("local", 0),
+        ("random", 1),
+        ("local", 1),
+    ]
+    assert {label: len(same) for label, same in found.by_label().items()} == {
+        "random": 2,
+        "local": 2,
+    }
+    assert found.problems == ()
+
+
+def test_an_unfinished_run_has_what_it_had_at_its_last_test(runs):
+    whole = gather([runs]).runs[0]
+    stop(runs / "random-seed0", 4)
+    run = gather([runs]).runs[0]
+    assert (run.finished, run.last_tested, run.recorded.last_round) == (None, 2, 3)
+    assert run.is_accuracy
+    assert run.cluster_names == whole.cluster_names == ("0°", "90°", "180°", "270°")
+    tested = [row for row in whole.recorded.table("metrics").to_pylist() if row["round"] == 2]
+    assert run.outcome.mean == pytest.approx(sum(row["test_accuracy"] for row in tested) / 8)
+    assert run.outcome.models_per_peer == 8
+
+
+def test_clusters_that_nobody_names_are_numbered(runs):
+    stop(runs / "random-seed0", 4)
+    run = gather([runs / "random-seed0"]).runs[0]
+    assert run.cluster_names == ("cluster 0", "cluster 1", "cluster 2", "cluster 3")
+
+
+def test_of_two_runs_with_one_seed_the_finished_one_counts(runs, tmp_path):
+    other = Path(shutil.copytree(runs, tmp_path / "other"))
+    stop(runs / "random-seed0", 4)
+    found = gather([runs / "random-seed0", other / "random-seed0"])
+    (run,) = found.runs
+    assert run.recorded.folder == other / "random-seed0"
+    assert str(runs / "random-seed0") in found.problems[0]
+
+
+def test_a_folder_that_is_named_twice_counts_once(runs):
+    found = gather([runs, runs / "local-seed0", runs / ".." / runs.name])
+    assert len(found.runs) == 4
+    assert found.problems == ()
+
+
+def test_what_changes_no_result_does_not_tell_runs_apart(runs):
+    config = runs / "random-seed1" / "config.yaml"
+    config.write_text(config.read_text().replace("test_every: 2", "test_every: 1"))
+    assert list(gather([runs]).by_label()) == ["random", "local"]
+    config.write_text(config.read_text().replace("epochs: ", "epochs: 1"))
+    assert list(gather([runs]).by_label()) == ["random (out)", "local", "random (out 2)"]
+
+
+def test_runs_without_a_round_are_told(runs):
+    stop(runs / "random-seed0", 0)
+    found = gather([runs])
+    assert len(found.runs) == 3
+    assert "random-seed0 has not recorded a round yet" in found.problems[0]
+    with pytest.raises(StorageError, match="no run to look at"):
+        gather([runs / "random-seed0"])
+
+
+def test_a_sweep_names_what_varies(tmp_path):
+    options = ("--strategy", "random", "--vary", "strategy.fetches=1,2", "--peers", 8)
+    coterie("sweep", "digits", *options, "--rounds", 1, "--threads", 1, "--out", tmp_path / "out")
+    labels = list(gather([tmp_path / "out"]).by_label())
+    assert labels == ["random strategy.fetches=1", "random strategy.fetches=2"]
