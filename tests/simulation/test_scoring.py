@@ -9,6 +9,7 @@ from coterie.errors import StrategyError
 from coterie.simulation.scoring import Question, cosine, distance, measure
 from coterie.strategies.dac import DAC
 from coterie.strategies.local import Local
+from coterie.strategies.pens import PENS
 
 
 def test_cosine_and_distance_by_hand():
@@ -72,3 +73,49 @@ def test_an_unannounced_change_cannot_be_measured(make_simulation):
         simulation.advance()
         with pytest.raises(StrategyError, match="without naming it in `needs`"):
             measure(simulation.state, [Question(1, 0, "cosine-total-update")])
+
+
+class _Forgetful(dict):
+    """Remembers what was measured only until the next question."""
+
+    def __contains__(self, pair):
+        return False
+
+
+def _asked_for(simulation):
+    """Note every evaluation of a published model that the trainer is asked for."""
+    asked = []
+    evaluate = simulation.state.trainer.evaluate
+
+    def noting(jobs):
+        asked.extend(
+            (job.model.row, job.samples.pool, job.samples.start)
+            for job in jobs
+            if job.model.matrix == "published"
+        )
+        return evaluate(jobs)
+
+    simulation.state.trainer.evaluate = noting
+    return asked
+
+
+@pytest.mark.parametrize("schedule", ["synchronous", "sequential"])
+def test_a_model_is_evaluated_once_while_it_is_the_same(make_simulation, schedule):
+    """However often PENS samples within a round; a new model is evaluated anew."""
+    pens = {"fetches": 1, "samples": 4, "samplings": 5, "later_fetches": 2}
+    with (
+        make_simulation(lambda: PENS(**pens), schedule=schedule) as careful,
+        make_simulation(lambda: PENS(**pens), schedule=schedule) as forgetful,
+    ):
+        forgetful._runtime._known = _Forgetful()
+        often = _asked_for(forgetful)
+        once = _asked_for(careful)
+        for _ in range(3):
+            once.clear()
+            often.clear()
+            careful.advance()
+            forgetful.advance()
+            if schedule == "synchronous":
+                assert len(set(once)) == len(once)
+        assert 0 < len(once) < len(often)
+        np.testing.assert_array_equal(careful.state.current, forgetful.state.current)

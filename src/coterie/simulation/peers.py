@@ -14,7 +14,7 @@ from coterie.learning.trainer import Matrix, ModelReference, TrainJob
 from coterie.randomness import generator, key_bits
 from coterie.simulation.believing import asked_peers, belief_columns
 from coterie.simulation.round import Round
-from coterie.simulation.scoring import Question, measure
+from coterie.simulation.scoring import Known, Question, measure
 from coterie.simulation.state import State, copy_rows
 from coterie.simulation.watching import true_similarities, watched_measurements
 from coterie.strategies.base import (
@@ -50,6 +50,8 @@ class PeerRuntime:
         self._inboxes: list[dict[int, Matrix]] = [{} for _ in strategies]
         self._held: list[dict[int, Matrix]] = [{} for _ in strategies]
         self._fetched: list[set[int]] = [set() for _ in strategies]
+        # PENS asks the same peers several times within a round: one evaluation answers them all.
+        self._known: Known = {}
         self._trainings = np.zeros(state.num_peers, dtype=np.int64)
         # The order in which waiting requests are answered: what peers send each other comes
         # before what they receive, and training last, so that all peers train together.
@@ -218,7 +220,8 @@ class PeerRuntime:
         self, requests: Iterable[int], questions: list[Question], places: list[tuple[int, int]]
     ) -> Answers:
         answers: dict[int, dict[int, float]] = {peer: {} for peer in requests}
-        for (peer, other), value in zip(places, measure(self._state, questions), strict=True):
+        values = measure(self._state, questions, self._known)
+        for (peer, other), value in zip(places, values, strict=True):
             if not math.isnan(value):
                 answers[peer][other] = value
         return answers
@@ -300,6 +303,7 @@ class PeerRuntime:
         """Validate what came out of the round and publish it."""
         self._state.validate_trained(now, peers)
         copy_rows(self._state.published, self._state.current, peers)
+        self._known.clear()
         for peer in peers:
             self._messages[peer] = self.strategies[peer].message()
 

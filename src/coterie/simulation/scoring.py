@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,24 +24,37 @@ class Question:
     metric: Metric
 
 
-def measure(state: State, questions: Sequence[Question]) -> list[float]:
-    """Answer all questions together; NaN where there is no answer."""
+Known = dict[tuple[int, int], tuple[float, float]]
+"""Loss and accuracy of (model, judge), as far as they have been measured."""
+
+
+def measure(state: State, questions: Sequence[Question], known: Known | None = None) -> list[float]:
+    """Answer all questions together; NaN where there is no answer.
+
+    What is `known` already is not evaluated again, and what was evaluated is added to it.
+    """
+    known = {} if known is None else known
     values = np.full(len(questions), np.nan)
     on_data = [n for n, q in enumerate(questions) if q.metric in ("loss", "accuracy")]
-    # PENS asks the same peers several times within a round: one evaluation answers them all.
-    pairs = list(dict.fromkeys((questions[n].model, questions[n].judge) for n in on_data))
-    jobs = [
-        EvaluateJob(ModelReference("published", model), state.samples[judge].train)
-        for model, judge in pairs
-    ]
-    results = dict(zip(pairs, state.trainer.evaluate(jobs), strict=True))
+    _evaluate(state, ((questions[n].model, questions[n].judge) for n in on_data), known)
     for n in on_data:
-        result = results[questions[n].model, questions[n].judge]
-        values[n] = result.loss if questions[n].metric == "loss" else result.accuracy
+        loss, accuracy = known[questions[n].model, questions[n].judge]
+        values[n] = loss if questions[n].metric == "loss" else accuracy
     squares: dict[tuple[Metric, int], np.float64] = {}
     for n in sorted(set(range(len(questions))) - set(on_data)):
         values[n] = _by_weights(state, questions[n], squares)
     return [float(value) for value in values]
+
+
+def _evaluate(state: State, pairs: Iterable[tuple[int, int]], known: Known) -> None:
+    """Evaluate models on their judges' training data, all that are not known yet at once."""
+    new = [pair for pair in dict.fromkeys(pairs) if pair not in known]
+    jobs = [
+        EvaluateJob(ModelReference("published", model), state.samples[judge].train)
+        for model, judge in new
+    ]
+    for pair, result in zip(new, state.trainer.evaluate(jobs), strict=True):
+        known[pair] = result.loss, result.accuracy
 
 
 def scores(state: State, judge: int, models: Sequence[int], metric: Metric) -> dict[int, float]:
