@@ -19,6 +19,7 @@ demo: .venv/.installed  ## compare Local, Random and Oracle on bundled data, off
 	$(BIN)/coterie run digits
 
 test: lint  ## check style, types and layers, then run all tests
+	tests/browser/ensure-browser
 	$(BIN)/python -m pytest -n $(WORKERS)
 
 lint: .venv/.installed  ## check style, types and layers

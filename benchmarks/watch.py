@@ -75,7 +75,7 @@ def measure(options: argparse.Namespace, is_watched: bool) -> tuple[float, float
         command += ["--data-root", options.data_root] if options.data_root else []
         command += ["--watch"] if is_watched else []
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        watching = Watching(process, options.viewers) if is_watched else None
+        watching = Watching(process, options.viewers, target) if is_watched else None
         process.communicate()
         timings = pq.read_table(target / "dac-seed0" / "timings.parquet")
         return float(timings["wall_seconds"].to_numpy().sum()), watching.seconds if watching else 0
@@ -84,7 +84,7 @@ def measure(options: argparse.Namespace, is_watched: bool) -> tuple[float, float
 class Watching(threading.Thread):
     """Views a run while it goes on, and notes what the process that shows it uses."""
 
-    def __init__(self, process: subprocess.Popen[str], num_viewers: int) -> None:
+    def __init__(self, process: subprocess.Popen[str], num_viewers: int, target: Path) -> None:
         super().__init__(daemon=True)
         address = next(
             found[0]
@@ -92,6 +92,7 @@ class Watching(threading.Thread):
             if (found := re.search(r"http://127\.0\.0\.1:\d+/", line))
         )
         (self._child,) = psutil.Process(process.pid).children()
+        self._end = target / "dac-seed0" / "summary.json"
         self.seconds = 0.0
         self.start()
         for _ in range(num_viewers):
@@ -99,7 +100,7 @@ class Watching(threading.Thread):
 
     def run(self) -> None:
         try:
-            while True:
+            while not self._end.exists():  # the last look comes after the run
                 self.seconds = sum(self._child.cpu_times()[:2])
                 time.sleep(0.1)
         except psutil.NoSuchProcess:

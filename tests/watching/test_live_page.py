@@ -191,6 +191,7 @@ def test_dear_views_are_made_less_often(runs, monkeypatch):
         return {"number": len(made)}
 
     monkeypatch.setattr(story_module, "VIEWS", {"dear": view})
+    monkeypatch.setattr(story_module, "FIRST_SECONDS", 0.0)
     monkeypatch.setattr(story_module, "VIEW_SHARE", 1e-12)
     stamps = runs / "random-seed0" / "summary.json"
     for number in range(1, 5):

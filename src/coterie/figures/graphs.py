@@ -17,8 +17,8 @@ from coterie.pages.views.base import Json
 from coterie.pages.views.graph import graph
 
 NUM_TIMES = 4
-MIN_SHARE = 0.08
-"""Edges weaker than this share of the strongest are left out."""
+MIN_STRENGTH = 0.1
+"""Edges that would be drawn weaker than this share of the strongest are left out."""
 
 
 def graphs(subject: Subject) -> dict[str, Figure]:
@@ -62,8 +62,9 @@ def _draw(axes: Axes, run: Json, place: int, clusters: Sequence[int]) -> None:
     places, targets, strengths = (
         unpacked(run[name])[place][:count] for name in ("places", "targets", "strengths")
     )
-    strength = strengths / 255.0
-    strong = strength >= MIN_SHARE
+    # The root lifts weak preferences into view, which all are before groups have formed.
+    strength = np.sqrt(strengths / 255.0)
+    strong = strength >= MIN_STRENGTH
     starts = places[np.nonzero(strong)[0]]
     ends = places[targets[strong]]
     order = np.argsort(strength[strong], kind="stable")

@@ -16,7 +16,7 @@ PALETTE = {
     "yellow": YELLOW,
     "grey": GREY,
 }
-"""Names to colours, in the order in which they are used; each is seen on white and on near black."""
+"""Names to colours, in the order of use; each can be seen on white and on near black."""
 
 HELPED, HARMED = BLUE, VERMILION
 """What shows whether something went well or badly: never green against red."""

@@ -9,14 +9,19 @@ Coterie.component("beliefs", {
     const draw = () => this.render(element, data);
     const { plain, written } = Coterie;
     const run = Coterie.chooseRun(panel, data, draw);
-    const at = panel.slider("time", "Round", run.rounds.map((number) => `round ${number}`), draw);
+    const at = panel.slider(
+      "time",
+      "Round",
+      run.rounds.map((number) => `round ${number}`),
+      draw,
+    );
     const { rows, columns } = run.axes[run.order[at]];
     const sizes = [rows.clusters.length, columns.clusters.length];
     run.values ??= Coterie.unpack(run.cells);
     const names = [rows, columns].map((bins) =>
       bins.clusters.map((_, place) => plain(Coterie.named(bins, place, data.clusters))),
     );
-    const similarity = (cell) => run.low + ((((cell - 1) % 128) / 126) * (run.high - run.low));
+    const similarity = (cell) => run.low + (((cell - 1) % 128) / 126) * (run.high - run.low);
     const cells = Coterie.matrix(run.values, run.cells.shape, at, ...sizes, (cell) => cell);
     const digits = Math.max(0, 3 - Math.ceil(Math.log10(Math.max(Math.abs(run.high), 1e-6))));
     const trace = (word, colours, there) => ({
@@ -25,7 +30,10 @@ Coterie.component("beliefs", {
       y: names[0].map((_, place) => place),
       z: cells.map((row) => row.map((cell) => (there(cell) ? similarity(cell) : null))),
       text: cells.map((row, i) =>
-        row.map((cell, j) => `${names[0][i]} about ${names[1][j]}: ${there(cell) ? similarity(cell).toPrecision(3) : "?"}, ${word}`),
+        row.map(
+          (cell, j) =>
+            `${names[0][i]} about ${names[1][j]}: ${there(cell) ? similarity(cell).toPrecision(3) : "?"}, ${word}`,
+        ),
       ),
       hovertemplate: "%{text}<extra></extra>",
       hoverongaps: false,
@@ -38,8 +46,8 @@ Coterie.component("beliefs", {
     const [blue, orange] = scales();
     const layout = Coterie.clusterAxes(rows, columns, data.clusters, "who believes", "about whom");
     panel.legend([
-      { name: "measured", colour: "#0072B2", shape: "square" },
-      { name: "estimated", colour: "#E69F00", shape: "square" },
+      { name: "measured", colour: data.palette.blue, shape: "square" },
+      { name: "estimated", colour: data.palette.orange, shape: "square" },
       { name: "unknown", colour: Coterie.colour("card"), shape: "unknown" },
     ]);
     const label = data.strategies[run.strategy].label;
@@ -53,7 +61,12 @@ Coterie.component("beliefs", {
         trace("estimated", orange, (cell) => cell > 128),
       ],
       layout,
-      { name: "beliefs", height, square: true, alt: `Similarity tables of ${label} after round ${run.rounds[at]}: ${shares}.` },
+      {
+        name: "beliefs",
+        height,
+        square: true,
+        alt: `Similarity tables of ${label} after round ${run.rounds[at]}: ${shares}.`,
+      },
     );
     panel.say(
       `${label}, seed ${run.seed}, after round ${run.rounds[at]}: ${shares}. Colours reach from ` +
@@ -63,8 +76,26 @@ Coterie.component("beliefs", {
     function scales() {
       const dark = document.documentElement.dataset.theme === "dark";
       return dark
-        ? [[[0, "#10304a"], [1, "#8fd0ff"]], [[0, "#3d2c05"], [1, "#ffc233"]]]
-        : [[[0, "#cfe4f3"], [1, "#00406b"]], [[0, "#fdeccb"], [1, "#a86800"]]];
+        ? [
+            [
+              [0, "#10304a"],
+              [1, "#8fd0ff"],
+            ],
+            [
+              [0, "#3d2c05"],
+              [1, "#ffc233"],
+            ],
+          ]
+        : [
+            [
+              [0, "#cfe4f3"],
+              [1, "#00406b"],
+            ],
+            [
+              [0, "#fdeccb"],
+              [1, "#a86800"],
+            ],
+          ];
     }
   },
 });

@@ -10,7 +10,12 @@
     const first = places.indexOf(data.favourite);
     const strategy = places[panel.choice("strategy", "Strategy", labels, draw, { first })];
     const runs = data.runs.filter((run) => run.strategy === strategy);
-    const seed = panel.choice("seed", "Seed", runs.map((run) => String(run.seed)), draw);
+    const seed = panel.choice(
+      "seed",
+      "Seed",
+      runs.map((run) => String(run.seed)),
+      draw,
+    );
     return runs[Math.min(seed, runs.length - 1)];
   };
 
@@ -37,8 +42,22 @@
     const line = { color: colour("ink"), width: 1.4 };
     return {
       shapes: [
-        ...across.edges.map((at) => ({ type: "line", x0: at, x1: at, y0: -0.5, y1: down.end, line })),
-        ...down.edges.map((at) => ({ type: "line", y0: at, y1: at, x0: -0.5, x1: across.end, line })),
+        ...across.edges.map((at) => ({
+          type: "line",
+          x0: at,
+          x1: at,
+          y0: -0.5,
+          y1: down.end,
+          line,
+        })),
+        ...down.edges.map((at) => ({
+          type: "line",
+          y0: at,
+          y1: at,
+          x0: -0.5,
+          x1: across.end,
+          line,
+        })),
       ],
       xaxis: {
         ...across.ticks,
@@ -89,5 +108,7 @@
   };
 
   Coterie.without = (data) =>
-    data.without?.length ? `Not shown, having nothing of this kind: ${data.without.join(", ")}.` : "";
+    data.without?.length
+      ? `Not shown, having nothing of this kind: ${data.without.join(", ")}.`
+      : "";
 })();

@@ -101,13 +101,41 @@ const Coterie = (() => {
     const cells = (texts) =>
       texts.map((text, n) => make(n ? "td" : "th", n ? { text } : { scope: "row", text }));
     const inside = make("table", {}, [
-      make("thead", {}, [make("tr", {}, head.map((text) => make("th", { scope: "col", text })))]),
-      make("tbody", {}, rows.map((texts, n) => make("tr", { class: n === best && "best" }, cells(texts)))),
+      make("thead", {}, [
+        make(
+          "tr",
+          {},
+          head.map((text) => make("th", { scope: "col", text })),
+        ),
+      ]),
+      make(
+        "tbody",
+        {},
+        rows.map((texts, n) => make("tr", { class: n === best && "best" }, cells(texts))),
+      ),
     ]);
-    const about = { class: "scroll", tabindex: "0", role: "region", "aria-label": caption || head[0] };
+    const about = {
+      class: "scroll",
+      tabindex: "0",
+      role: "region",
+      "aria-label": caption || head[0],
+    };
     const above = caption ? [make("p", { class: "explain", text: caption })] : [];
     return make("div", {}, [...above, make("div", about, [inside])]);
   }
 
-  return { component, components, draw, redraw, make, plain, unpack, colour, faded, written, short, table };
+  return {
+    component,
+    components,
+    draw,
+    redraw,
+    make,
+    plain,
+    unpack,
+    colour,
+    faded,
+    written,
+    short,
+    table,
+  };
 })();

@@ -10,10 +10,20 @@ Coterie.component("curves", {
     const { measure, strategies, clusters } = data;
     const kinds = ["test", "validation"].filter((kind) => hasAny(data.curves[kind]));
     const titles = { test: "test data, best model", validation: "validation data, every round" };
-    const kind = kinds[panel.choice("kind", "Measured on", kinds.map((k) => titles[k]), draw)];
+    const kind =
+      kinds[
+        panel.choice(
+          "kind",
+          "Measured on",
+          kinds.map((k) => titles[k]),
+          draw,
+        )
+      ];
     const compare = [
       ["Strategies", ["all peers", ...(clusters.length > 1 ? clusters.map((c) => c.name) : [])]],
-      ...(clusters.length > 1 ? [["Clusters of one strategy", strategies.map((s) => s.label)]] : []),
+      ...(clusters.length > 1
+        ? [["Clusters of one strategy", strategies.map((s) => s.label)]]
+        : []),
     ];
     const chosen = panel.choice("view", "Compare", [], draw, { groups: compare });
     const among = compare[0][1].length;
@@ -21,8 +31,12 @@ Coterie.component("curves", {
       chosen < among
         ? strategies.map((s, n) => [s.label, s.colour, data.curves[kind][n][chosen], s.dash])
         : clusters.map((c, n) => [c.name, c.colour, data.curves[kind][chosen - among][n + 1]]);
-    const about = chosen < among ? compare[0][1][chosen] : `clusters of ${compare[1][1][chosen - among]}`;
-    panel.legend(lines.map(([name, colour, , dash]) => ({ name, colour, dash })), draw);
+    const about =
+      chosen < among ? compare[0][1][chosen] : `clusters of ${compare[1][1][chosen - among]}`;
+    panel.legend(
+      lines.map(([name, colour, , dash]) => ({ name, colour, dash })),
+      draw,
+    );
     const unit = measure.unit;
     const traces = lines
       .filter(([name]) => !panel.hidden(name))
@@ -36,7 +50,11 @@ Coterie.component("curves", {
       name: "curves",
       alt:
         `Lines over rounds: ${title}, ${about}. At the end: ` +
-        Coterie.ends(lines.map(([name, , series]) => [name, series]), unit, measure.digits),
+        Coterie.ends(
+          lines.map(([name, , series]) => [name, series]),
+          unit,
+          measure.digits,
+        ),
     });
 
     function hasAny(curves) {

@@ -15,12 +15,23 @@ Coterie.component("frontier", {
       ["megabytes", "MB sent and received per peer"],
       ["models", "models sent and received per peer"],
     ];
-    const cost = costs[panel.choice("cost", "Cost", costs.map(([, title]) => title), draw)];
+    const cost =
+      costs[
+        panel.choice(
+          "cost",
+          "Cost",
+          costs.map(([, title]) => title),
+          draw,
+        )
+      ];
     const ways = data.ways
       .map((way, n) => ({ ...way, ...strategies[n] }))
       .filter((way) => way.level.length);
     const shown = ways.filter((way) => !panel.hidden(way.label));
-    panel.legend(ways.map((way) => ({ name: way.label, colour: way.colour, dash: way.dash })), draw);
+    panel.legend(
+      ways.map((way) => ({ name: way.label, colour: way.colour, dash: way.dash })),
+      draw,
+    );
     const digits = measure.digits;
     const best = unbeaten(shown.map((way) => [way[cost[0]].at(-1), way.level.at(-1)]));
     const dearest = Math.max(...shown.flatMap((way) => way[cost[0]]), 1e-6);
@@ -42,7 +53,12 @@ Coterie.component("frontier", {
         name: plain(way.label),
         mode: "markers",
         cliponaxis: false,
-        marker: { color: way.colour, symbol: SYMBOLS[n % SYMBOLS.length], size: 12, line: { color: colour("card"), width: 1.5 } },
+        marker: {
+          color: way.colour,
+          symbol: SYMBOLS[n % SYMBOLS.length],
+          size: 12,
+          line: { color: colour("card"), width: 1.5 },
+        },
         hovertemplate: `${plain(way.label)}, end: %{y:.${digits}f}${measure.unit} for %{x:.4~g}<extra></extra>`,
       })),
       {
@@ -58,20 +74,32 @@ Coterie.component("frontier", {
       traces.map((trace) => ({ ...trace, showlegend: false })),
       {
         hovermode: "closest",
-        xaxis: { title: { text: cost[1] }, range: [-0.03 * dearest, 1.05 * dearest], zeroline: true },
+        xaxis: {
+          title: { text: cost[1] },
+          range: [-0.03 * dearest, 1.05 * dearest],
+          zeroline: true,
+        },
         yaxis: { title: { text: title }, ...Coterie.levelAxis(measure) },
       },
       {
         name: "frontier",
         alt:
           `${title} against ${cost[1]}. Ends: ` +
-          ways.map((w) => `${w.label} ${written(w.level.at(-1), digits)} for ${short(w[cost[0]].at(-1))}`).join(", "),
+          ways
+            .map(
+              (w) =>
+                `${w.label} ${written(w.level.at(-1), digits)} for ${short(w[cost[0]].at(-1))}`,
+            )
+            .join(", "),
       },
     );
     panel.say(
       "Ends: " +
         ways
-          .map((w) => `${w.label} ${written(w.level.at(-1), digits)}${measure.unit} for ${short(w.megabytes.at(-1))} MB`)
+          .map(
+            (w) =>
+              `${w.label} ${written(w.level.at(-1), digits)}${measure.unit} for ${short(w.megabytes.at(-1))} MB`,
+          )
           .join("; ") +
         ". Whiskers are 95% intervals over seeds.",
     );

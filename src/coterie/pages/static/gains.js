@@ -10,20 +10,29 @@ Coterie.component("gains", {
     const draw = () => this.render(element, data);
     const { make, plain, written } = Coterie;
     const { measure, strategies, clusters } = data;
-    const HELPED = "#0072B2";
-    const HARMED = "#D55E00";
+    const { helped: HELPED, harmed: HARMED } = data.palette;
     const places = [...new Set(data.runs.map((run) => run.strategy))];
     const labels = places.map((place) => strategies[place].label);
     const first = places.indexOf(data.favourite);
     const chosen = panel.choice("strategy", "Strategy", labels, draw, { first });
     const runs = data.runs.filter((run) => run.strategy === places[chosen]);
     const seeds = runs.map((run) => `seed ${run.seed}`);
-    const which = panel.choice("seed", "Seeds", seeds.length > 1 ? ["all seeds", ...seeds] : seeds, draw);
+    const which = panel.choice(
+      "seed",
+      "Seeds",
+      seeds.length > 1 ? ["all seeds", ...seeds] : seeds,
+      draw,
+    );
     const all = seeds.length > 1;
     const used = all && which === 0 ? runs : [runs[all ? which - 1 : 0]];
     const peers = used
       .flatMap((run) =>
-        run.gains.map((gain, peer) => ({ gain, peer, seed: run.seed, cluster: run.clusters[peer] })),
+        run.gains.map((gain, peer) => ({
+          gain,
+          peer,
+          seed: run.seed,
+          cluster: run.clusters[peer],
+        })),
       )
       .filter(({ gain }) => gain !== null)
       .sort((one, other) => other.gain - one.gain || one.peer - other.peer);
@@ -46,7 +55,10 @@ Coterie.component("gains", {
           y: peers.map(({ gain }) => gain),
           text: peers.map((each) => plain(name(each))),
           textposition: "none",
-          marker: { color: peers.map(({ gain }) => (gain < 0 ? HARMED : HELPED)), line: { width: 0 } },
+          marker: {
+            color: peers.map(({ gain }) => (gain < 0 ? HARMED : HELPED)),
+            line: { width: 0 },
+          },
           hovertemplate: `%{text}: %{y:+.${measure.digits}f}${unit}<extra></extra>`,
         },
       ],
@@ -70,7 +82,9 @@ Coterie.component("gains", {
       return (
         `${labels[chosen]}, after round ${Math.max(...used.map((run) => run.round))}: ` +
         `${mean > 0 ? "+" : ""}${written(mean, measure.digits)}${unit} on average; ` +
-        (harmed.length ? `${harmed.length} of ${peers.length} (${share}%) were harmed.` : "nobody was harmed.")
+        (harmed.length
+          ? `${harmed.length} of ${peers.length} (${share}%) were harmed.`
+          : "nobody was harmed.")
       );
     }
 

@@ -9,13 +9,19 @@ Coterie.component("graph", {
     const draw = () => this.render(element, data);
     const { svg, colour, unpack } = Coterie;
     const run = Coterie.chooseRun(panel, data, draw);
-    run.unpacked ??= { places: unpack(run.places), targets: unpack(run.targets), strengths: unpack(run.strengths) };
+    run.unpacked ??= {
+      places: unpack(run.places),
+      targets: unpack(run.targets),
+      strengths: unpack(run.strengths),
+    };
     const times = run.windows.map(([, first, last]) => Coterie.rounds(first, last));
     const at = panel.slider("time", "Time", times, draw, 900);
     const bins = run.bins[run.windows[at][0]];
     const count = bins.clusters.length;
     const label = data.strategies[run.strategy].label;
-    panel.legend(data.clusters.map(({ name, colour: hue }) => ({ name, colour: hue, shape: "dot" })));
+    panel.legend(
+      data.clusters.map(({ name, colour: hue }) => ({ name, colour: hue, shape: "dot" })),
+    );
     panel.graph ??= drawing();
     const binned = bins.peers.some((peers) => peers.length > 1);
     panel.drawing(panel.graph.whole, {
@@ -62,7 +68,9 @@ Coterie.component("graph", {
       const same = found
         .filter(({ from, to }) => bins.clusters[from] === bins.clusters[to])
         .reduce((sum, { strength }) => sum + strength, 0);
-      return total ? `${Math.round((100 * same) / total)}% of what is drawn stays within a true cluster.` : "Nobody prefers anybody yet.";
+      return total
+        ? `${Math.round((100 * same) / total)}% of what is drawn stays within a true cluster.`
+        : "Nobody prefers anybody yet.";
     }
 
     /* Make the dots and lines of this time, then let them wander from where they were. */
@@ -74,25 +82,40 @@ Coterie.component("graph", {
         ...found.map(({ from, to, strength }) => {
           const same = bins.clusters[from] === bins.clusters[to];
           const hue = same ? data.clusters[bins.clusters[from]].colour : colour("quiet");
-          return svg("line", { stroke: hue, "stroke-width": 0.6 + 2.6 * strength, "stroke-opacity": 0.12 + 0.75 * strength });
+          return svg("line", {
+            stroke: hue,
+            "stroke-width": 0.6 + 2.6 * strength,
+            "stroke-opacity": 0.12 + 0.75 * strength,
+          });
         }),
       );
       graph.dots.replaceChildren(
         ...bins.clusters.map((cluster, place) => {
-          const dot = svg("circle", { r: radius, fill: data.clusters[cluster].colour, stroke: colour("card"), "stroke-width": 1.5 });
+          const dot = svg("circle", {
+            r: radius,
+            fill: data.clusters[cluster].colour,
+            stroke: colour("card"),
+            "stroke-width": 1.5,
+          });
           const title = svg("title");
           title.textContent = Coterie.named(bins, place, data.clusters);
           dot.append(title);
           return dot;
         }),
       );
-      const still = !graph.places || graph.places.length !== count || matchMedia("(prefers-reduced-motion: reduce)").matches;
+      const still =
+        !graph.places ||
+        graph.places.length !== count ||
+        matchMedia("(prefers-reduced-motion: reduce)").matches;
       const start = still ? target : graph.places;
       const begun = performance.now();
       const step = (now) => {
         const share = still ? 1 : Math.min(1, Math.max(0, (now - begun) / 600));
         const eased = share * share * (3 - 2 * share);
-        graph.places = target.map(([x, y], n) => [start[n][0] + (x - start[n][0]) * eased, start[n][1] + (y - start[n][1]) * eased]);
+        graph.places = target.map(([x, y], n) => [
+          start[n][0] + (x - start[n][0]) * eased,
+          start[n][1] + (y - start[n][1]) * eased,
+        ]);
         place(graph, found);
         if (share < 1 && graph.whole.isConnected) graph.frame = requestAnimationFrame(step);
       };
@@ -106,7 +129,12 @@ Coterie.component("graph", {
       });
       [...graph.lines.children].forEach((line, n) => {
         const { from, to } = found[n];
-        for (const [key, value] of [["x1", graph.places[from][0]], ["y1", graph.places[from][1]], ["x2", graph.places[to][0]], ["y2", graph.places[to][1]]])
+        for (const [key, value] of [
+          ["x1", graph.places[from][0]],
+          ["y1", graph.places[from][1]],
+          ["x2", graph.places[to][0]],
+          ["y2", graph.places[to][1]],
+        ])
           line.setAttribute(key, value.toFixed(1));
       });
     }

@@ -14,13 +14,17 @@ Coterie.component("heatmap", {
     const at = panel.slider("time", "Time", times, draw);
     const sum = panel.check("sum", "add up since the beginning or the last shift", draw);
     const [step, , last] = run.windows[at];
-    const windows = run.windows.flatMap((each, n) => (n === at || (sum && n < at && each[0] === step) ? [n] : []));
+    const windows = run.windows.flatMap((each, n) =>
+      n === at || (sum && n < at && each[0] === step) ? [n] : [],
+    );
     const first = run.windows[windows[0]][1];
     const bins = run.bins[step];
     const count = bins.clusters.length;
     run.values ??= Coterie.unpack(run.cells);
     const z = windows
-      .map((n) => Coterie.matrix(run.values, run.cells.shape, n, count, count, (cell) => cell * run.unit))
+      .map((n) =>
+        Coterie.matrix(run.values, run.cells.shape, n, count, count, (cell) => cell * run.unit),
+      )
       .reduce((one, other) => one.map((row, i) => row.map((value, j) => value + other[i][j])));
     const names = bins.clusters.map((_, place) => plain(Coterie.named(bins, place, data.clusters)));
     const exact = run.unit === 1;
@@ -32,9 +36,14 @@ Coterie.component("heatmap", {
         z,
         x: names.map((_, place) => place),
         y: names.map((_, place) => place),
-        text: z.map((row, i) => row.map((value, j) => `${names[i]} took ${exact ? value : value.toPrecision(2)}× from ${names[j]}`)),
+        text: z.map((row, i) =>
+          row.map(
+            (value, j) =>
+              `${names[i]} took ${exact ? value : value.toPrecision(2)}× from ${names[j]}`,
+          ),
+        ),
         hovertemplate: "%{text}<extra></extra>",
-        colorscale: Coterie.blues(),
+        colorscale: scale(),
         zmin: 0,
         zmax: highest,
         xgap: count > 60 ? 0 : 0.5,
@@ -64,14 +73,13 @@ Coterie.component("heatmap", {
         (binned ? " Several peers of one cluster share a row; cells are means per pair." : "") +
         ` ${Coterie.without(data)}`,
     );
+
+    /* Lightness alone carries the order; the empty end is the colour of the page. */
+    function scale() {
+      const dark = document.documentElement.dataset.theme === "dark";
+      const { sequential } = data.palette;
+      const steps = dark ? [Coterie.colour("card"), ...sequential.slice(1).reverse()] : sequential;
+      return steps.map((hue, n) => [n / (steps.length - 1), hue]);
+    }
   },
 });
-
-/* Lightness alone carries the order; the empty end is the colour of the page. */
-Coterie.blues = () => {
-  const dark = document.documentElement.dataset.theme === "dark";
-  const steps = dark
-    ? ["#171c23", "#12324d", "#0f4c79", "#1f6fa8", "#4a97cf", "#8cc3ea", "#e4f2fc"]
-    : ["#ffffff", "#d6e6f4", "#abcfe5", "#6aaed6", "#3787c0", "#105ba4", "#08306b"];
-  return steps.map((colour, n) => [n / (steps.length - 1), colour]);
-};

@@ -55,12 +55,16 @@
 
   /* Errors shrink by orders of magnitude, which only a logarithmic axis can show. */
   Coterie.levelAxis = (measure) =>
-    measure.higher_is_better ? {} : { type: "log", dtick: "D2", exponentformat: "power", minorloglabels: "none" };
+    measure.higher_is_better
+      ? {}
+      : { type: "log", dtick: "D2", exponentformat: "power", minorloglabels: "none" };
 
   /* "dac 66.4 %, random 55.8 %": the ends of lines, in words. */
   Coterie.ends = (list, unit = "", digits = 1) =>
     list
       .filter(([, series]) => series.mean.length)
-      .map(([name, series]) => `${name} ${written(series.mean.at(-1), digits)}${unit && ` ${unit}`}`)
+      .map(
+        ([name, series]) => `${name} ${written(series.mean.at(-1), digits)}${unit && ` ${unit}`}`,
+      )
       .join(", ");
 })();

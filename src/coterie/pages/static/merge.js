@@ -10,18 +10,30 @@ Coterie.component("merge", {
     const panel = Coterie.panel(element);
     const draw = () => this.render(element, data);
     const { measure, strategies, clusters } = data;
-    const strategy = panel.choice("strategy", "Strategy", strategies.map((s) => s.label), draw, {
-      first: data.favourite,
-    });
+    const strategy = panel.choice(
+      "strategy",
+      "Strategy",
+      strategies.map((s) => s.label),
+      draw,
+      {
+        first: data.favourite,
+      },
+    );
     const names = ["all peers", ...(clusters.length > 1 ? clusters.map((c) => c.name) : [])];
     const cluster = panel.choice("cluster", "Peers", names, draw);
     const styles = {
-      before: { name: "before the merge", colour: "#0072B2", dash: "dash" },
-      merged: { name: "just merged", colour: "#D55E00" },
-      trained: { name: "trained again", colour: "#009E73" },
+      before: { name: "before the merge", colour: data.palette.blue, dash: "dash" },
+      merged: { name: "just merged", colour: data.palette.vermilion },
+      trained: { name: "trained again", colour: data.palette.green },
     };
-    const lines = data.moments.map((moment, n) => [styles[moment], data.lines[strategy][cluster][n]]);
-    panel.legend(lines.map(([style]) => style), draw);
+    const lines = data.moments.map((moment, n) => [
+      styles[moment],
+      data.lines[strategy][cluster][n],
+    ]);
+    panel.legend(
+      lines.map(([style]) => style),
+      draw,
+    );
     const traces = lines
       .filter(([style]) => !panel.hidden(style.name))
       .flatMap(([style, series]) =>
@@ -34,9 +46,15 @@ Coterie.component("merge", {
       name: "merge",
       alt:
         `Lines over rounds: ${title} of ${strategies[strategy].label}, ${names[cluster]}. At the end: ` +
-        Coterie.ends(lines.map(([style, series]) => [style.name, series]), measure.unit, measure.digits),
+        Coterie.ends(
+          lines.map(([style, series]) => [style.name, series]),
+          measure.unit,
+          measure.digits,
+        ),
     });
-    const merged = lines.some(([, series], n) => data.moments[n] === "merged" && series.mean.length);
+    const merged = lines.some(
+      ([, series], n) => data.moments[n] === "merged" && series.mean.length,
+    );
     panel.say(merged ? "" : "This strategy does not merge models, or no merge was recorded.");
   },
 });

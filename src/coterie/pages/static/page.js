@@ -41,7 +41,9 @@
     main.append(make("section", { id: name, "aria-labelledby": heading.id }, parts));
     document
       .getElementById("contents")
-      .append(make("li", {}, [make("a", { href: `#${name}`, text: component.short || component.title })]));
+      .append(
+        make("li", {}, [make("a", { href: `#${name}`, text: component.short || component.title })]),
+      );
     sections.set(name, body);
     seen.observe(body);
     return body;
@@ -52,7 +54,9 @@
     select.parentNode.hidden = story.subjects.length < 2;
     if (select.options.length !== story.subjects.length) {
       select.replaceChildren(
-        ...story.subjects.map(({ title }, place) => make("option", { value: String(place), text: title })),
+        ...story.subjects.map(({ title }, place) =>
+          make("option", { value: String(place), text: title }),
+        ),
       );
     }
     select.selectedIndex = current;

@@ -235,7 +235,11 @@
         showlegend: true,
         mode: entry.shape && entry.shape !== "line" ? "markers" : "lines",
         line: { color: entry.colour, width: 3, dash: entry.dash },
-        marker: { color: entry.colour, size: 12, symbol: entry.shape === "dot" ? "circle" : "square" },
+        marker: {
+          color: entry.colour,
+          size: 12,
+          symbol: entry.shape === "dot" ? "circle" : "square",
+        },
       }));
   }
 

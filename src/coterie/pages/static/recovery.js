@@ -13,9 +13,14 @@ Coterie.component("recovery", {
     const lines = data.strategies
       .map((strategy, n) => [strategy.label, strategy.colour, measure.lines[n], strategy.dash])
       .filter(([, , series]) => series.round.length);
-    const chance = measure.chance ? [["blind choice", colour("quiet"), measure.chance, "longdash"]] : [];
+    const chance = measure.chance
+      ? [["blind choice", colour("quiet"), measure.chance, "longdash"]]
+      : [];
     const shown = [...lines, ...chance];
-    panel.legend(shown.map(([name, hue, , dash]) => ({ name, colour: hue, dash })), draw);
+    panel.legend(
+      shown.map(([name, hue, , dash]) => ({ name, colour: hue, dash })),
+      draw,
+    );
     const digits = measure.unit ? 1 : 2;
     const traces = shown
       .filter(([name]) => !panel.hidden(name))
@@ -31,12 +36,19 @@ Coterie.component("recovery", {
     const title = `${measure.title}${measure.unit && ` (${measure.unit})`}`;
     const layout = Coterie.overRounds(title, data.shifts);
     layout.yaxis.rangemode = "tozero";
-    const ends = Coterie.ends(shown.map(([name, , series]) => [name, series]), measure.unit, digits);
+    const ends = Coterie.ends(
+      shown.map(([name, , series]) => [name, series]),
+      measure.unit,
+      digits,
+    );
     panel.plot(traces, layout, {
       name: `recovery-${measure.key}`,
       alt: `Lines over rounds: ${title}. At the end: ${ends}`,
     });
-    const rows = data.strategies.map(({ label }, n) => [label, ...data.measures.map((each) => end(each, n))]);
+    const rows = data.strategies.map(({ label }, n) => [
+      label,
+      ...data.measures.map((each) => end(each, n)),
+    ]);
     const there = rows.filter((cells) => cells.slice(1).some((text) => text !== "–"));
     panel.say([
       make("p", { text: measure.explain }),

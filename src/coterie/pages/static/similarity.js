@@ -11,14 +11,32 @@ Coterie.component("similarity", {
     const { plain, faded } = Coterie;
     const run = Coterie.chooseRun(panel, data, draw);
     const peers = [...new Set(run.watched.map((each) => each.peer))];
-    const peer = peers[panel.choice("peer", "Watched", peers.map((n) => `peer ${n}`), draw)];
+    const peer =
+      peers[
+        panel.choice(
+          "peer",
+          "Watched",
+          peers.map((n) => `peer ${n}`),
+          draw,
+        )
+      ];
     const mine = run.watched.filter((each) => each.peer === peer);
-    const which = panel.choice("metric", "Similarity by", mine.map((each) => each.metric), draw);
+    const which = panel.choice(
+      "metric",
+      "Similarity by",
+      mine.map((each) => each.metric),
+      draw,
+    );
     const shown = mine[Math.min(which, mine.length - 1)];
     const present = data.clusters
       .map((cluster, number) => ({ ...cluster, number }))
-      .filter(({ number }) => shown.clusters.some((changes) => changes.some(([, c]) => c === number)));
-    panel.legend(present.map(({ name, colour }) => ({ name, colour })), draw);
+      .filter(({ number }) =>
+        shown.clusters.some((changes) => changes.some(([, c]) => c === number)),
+      );
+    panel.legend(
+      present.map(({ name, colour }) => ({ name, colour })),
+      draw,
+    );
     const traces = present
       .filter(({ name }) => !panel.hidden(name))
       .map(({ name, colour, number }) => {
@@ -36,7 +54,14 @@ Coterie.component("similarity", {
           }
         });
         const line = { color: faded(colour, 0.55), width: 1.2 };
-        return { x, y, text, mode: shown.rounds.length > 1 ? "lines" : "markers", line, hovertemplate: "%{text}, round %{x}: %{y:.4~g}<extra></extra>" };
+        return {
+          x,
+          y,
+          text,
+          mode: shown.rounds.length > 1 ? "lines" : "markers",
+          line,
+          hovertemplate: "%{text}, round %{x}: %{y:.4~g}<extra></extra>",
+        };
       });
     const own = data.clusters[shown.own.at(-1)]?.name ?? "?";
     panel.plot(
@@ -50,7 +75,9 @@ Coterie.component("similarity", {
         alt: `Lines over rounds: similarity of peer ${peer} (${own}) to ${shown.others.length} others by ${shown.metric}.`,
       },
     );
-    panel.say(`Peer ${peer} belongs to ${own}${new Set(shown.own).size > 1 ? " at the end; it moved between clusters" : ""}.`);
+    panel.say(
+      `Peer ${peer} belongs to ${own}${new Set(shown.own).size > 1 ? " at the end; it moved between clusters" : ""}.`,
+    );
 
     /* Where a peer was of a cluster: [from, to], one place on to where it left. */
     function stretches(changes, number) {

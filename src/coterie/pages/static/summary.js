@@ -10,7 +10,11 @@ Coterie.component("summary", {
       parts.unshift(
         make("div", { class: "notice", role: "note" }, [
           make("strong", { text: "Not everything is here" }),
-          make("ul", {}, data.problems.map((text) => make("li", { text }))),
+          make(
+            "ul",
+            {},
+            data.problems.map((text) => make("li", { text })),
+          ),
         ]),
       );
     }

@@ -15,7 +15,14 @@ import numpy.typing as npt
 from coterie.analyses.columns import by_round, columns
 from coterie.gathering import FoundRun
 from coterie.pages.subjects import Subject, in_order
-from coterie.reports.colours import cluster_colour, strategy_colour
+from coterie.reports.colours import (
+    HARMED,
+    HELPED,
+    PALETTE,
+    SEQUENTIAL,
+    cluster_colour,
+    strategy_colour,
+)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -41,6 +48,7 @@ def legend(subject: Subject) -> Json:
             {"label": label, "colour": strategy_colour(n), "dash": _DASHES[n // 8 % len(_DASHES)]}
             for n, label in enumerate(subject.labels)
         ],
+        "palette": {**PALETTE, "helped": HELPED, "harmed": HARMED, "sequential": SEQUENTIAL},
         "favourite": subject.labels.index(subject.favourite),
         "clusters": [
             {"name": name, "colour": cluster_colour(n)}

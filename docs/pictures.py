@@ -1,0 +1,187 @@
+"""Makes the pictures of these pages from real runs of the bundled digits, seeded and offline.
+
+usage: python docs/pictures.py [FOLDER]
+
+FOLDER keeps the runs and is used again where they are there. It needs the development extra and a
+chromium, which may be named in COTERIE_BROWSER. Pages are photographed in a browser, figures
+for print are those of `coterie figures`.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+PICTURES = Path(__file__).parent / "pictures"
+# The run of the tutorial, with two peers watched, which changes no result; and one that drifts.
+RUNS = {
+    "mine": "coterie run digits --strategy local,random,dac,oracle --seeds 3 "
+    "--set strategy.metric=inverse-distance --set 'watch.peers=[0, 25]' --out runs/mine",
+    "drift": "coterie run digits-drift --strategy local,random,dac --seeds 3 "
+    "--set strategy.metric=inverse-distance --out runs/drift",
+}
+WIDTH, HEIGHT, PHONE = 900, 900, 400
+"""Pixels of the browser's window."""
+SHARPNESS = 1.5
+"""Pixels of a picture per pixel of the window: readable on fine screens, small enough to keep."""
+
+
+@dataclass(frozen=True)
+class Photograph:
+    """One section of a report, as it is when a choice has been made in it."""
+
+    name: str
+    run: str
+    section: str
+    choices: tuple[tuple[str, str], ...] = ()
+    """What is chosen: the label of a control, and one of its options."""
+
+
+PHOTOGRAPHS = (
+    Photograph("summary", "mine", "summary"),
+    Photograph("curves", "mine", "curves"),
+    Photograph("gains", "mine", "gains", (("Strategy", "dac"),)),
+    Photograph("gains-random", "mine", "gains", (("Strategy", "random"),)),
+    Photograph("heatmap", "mine", "heatmap", (("Strategy", "dac"),)),
+    Photograph("graph", "mine", "graph", (("Strategy", "dac"),)),
+    Photograph("recovery", "mine", "recovery"),
+    Photograph("beliefs", "mine", "beliefs"),
+    Photograph("similarity", "mine", "similarity", (("Similarity by", "inverse-loss"),)),
+    Photograph("merge", "mine", "merge", (("Strategy", "dac"),)),
+    Photograph("frontier", "mine", "frontier"),
+    Photograph("drift", "drift", "curves", (("Measured on", "validation data, every round"),)),
+)
+FIGURES = ("communication-dac", "curves-test")
+"""Figures for print that pages show."""
+
+
+def main() -> None:
+    """Make all pictures."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(sys.argv[1] if sys.argv[1:] else temporary)
+        make_runs(folder)
+        PICTURES.mkdir(exist_ok=True)
+        with browser() as started:
+            for run in RUNS:
+                photograph_report(started, folder, run)
+            photograph_live_view(started, folder)
+        copy_figures(folder)
+    for path in sorted(PICTURES.iterdir()):
+        print(f"{path.stat().st_size / 1024:6.1f} KB  {path.name}")
+
+
+def make_runs(folder: Path) -> None:
+    """Run what is not there yet, and write its report."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, command in RUNS.items():
+        if not (folder / "runs" / name).exists():
+            coterie(folder, *shlex.split(command)[1:])
+        coterie(folder, "report", f"runs/{name}", "-o", f"{name}.html")
+
+
+def coterie(folder: Path, *arguments: str) -> None:
+    """Run a command in a folder."""
+    subprocess.run([sys.executable, "-m", "coterie.cli", *arguments], cwd=folder, check=True)  # noqa: S603
+
+
+@contextmanager
+def browser() -> Iterator[Any]:
+    """Start the system's chromium."""
+    from playwright.sync_api import sync_playwright
+
+    path = shutil.which(os.environ.get("COTERIE_BROWSER", "chromium"))
+    if path is None:
+        sys.exit("There is no chromium: install it, or name a browser in COTERIE_BROWSER.")
+    options = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=path, args=options)
+        yield started
+        started.close()
+
+
+def photograph_report(started: Any, folder: Path, run: str) -> None:
+    """Photograph the sections of one report."""
+    page = _window(started, WIDTH)
+    page.goto((folder / f"{run}.html").resolve().as_uri())
+    for photograph in PHOTOGRAPHS:
+        if photograph.run != run:
+            continue
+        section = page.locator(f"#{photograph.section}")
+        section.scroll_into_view_if_needed()
+        section.locator(".picture, table").first.wait_for()
+        for label, option in photograph.choices:
+            control = section.locator("label", has_text=label).locator("select")
+            control.select_option(label=option)
+        _hide_buttons(page)
+        page.mouse.move(0, 0)
+        page.wait_for_timeout(500)
+        _save(section.screenshot(), photograph.name)
+    if run == "mine":
+        phone = _window(started, PHONE)
+        phone.goto((folder / f"{run}.html").resolve().as_uri())
+        phone.locator("#curves").scroll_into_view_if_needed()
+        phone.locator("#curves .picture").wait_for()
+        phone.wait_for_timeout(500)
+        _save(phone.screenshot(), "phone")
+
+
+def photograph_live_view(started: Any, folder: Path) -> None:
+    """Photograph what `coterie watch` shows."""
+    command = [sys.executable, "-m", "coterie.cli", "watch", "runs/mine"]
+    with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as watching:  # noqa: S603
+        assert watching.stderr is not None  # noqa: S101
+        said = watching.stderr.readline()
+        address = re.search(r"http://\S+", said)
+        if address is None:
+            sys.exit(f"coterie watch did not say where: {said}")
+        page = _window(started, WIDTH)
+        page.goto(address[0])
+        page.locator("section .picture").first.wait_for()
+        page.wait_for_timeout(1500)
+        _save(page.screenshot(), "watch")
+        page.close()
+        watching.send_signal(signal.SIGINT)
+
+
+def copy_figures(folder: Path) -> None:
+    """Make the figures for print, and keep those that pages show."""
+    coterie(folder, "figures", "runs/mine", "--format", "png", "-o", "figures")
+    for name in FIGURES:
+        _save((folder / "figures" / f"{name}.png").read_bytes(), f"print-{name}", WIDTH)
+
+
+def _window(started: Any, width: int) -> Any:
+    size = {"width": width, "height": HEIGHT}
+    return started.new_context(viewport=size, device_scale_factor=SHARPNESS).new_page()
+
+
+def _hide_buttons(page: Any) -> None:
+    """Leave out the buttons below each figure, which say nothing on a picture."""
+    page.add_style_tag(content=".savers { display: none }")
+
+
+def _save(picture: bytes, name: str, width: int | None = None) -> None:
+    """Write a picture without loss, and not wider than it is shown."""
+    image = Image.open(io.BytesIO(picture)).convert("RGB")
+    widest = round((width or image.width) * SHARPNESS)
+    if image.width > widest:
+        image = image.resize((widest, round(image.height * widest / image.width)))
+    image.save(PICTURES / f"{name}.webp", lossless=True, method=6)
+
+
+if __name__ == "__main__":
+    main()
