@@ -4,7 +4,7 @@ BIN := .venv/bin
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test lint bench docs clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
@@ -12,7 +12,7 @@ help:  ## show this list
 .venv/.installed: pyproject.toml setup.py $(wildcard src/coterie/learning/native/source/*)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Coterie needs Python 3.11 or newer; try: make PYTHON=python3.12")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable '.[development]'
+	$(BIN)/python -m pip install --quiet --editable '.[development,docs]'
 	touch $@
 
 demo: .venv/.installed  ## compare Local, Random and Oracle on bundled data, offline
@@ -31,5 +31,10 @@ lint: .venv/.installed  ## check style, types and layers
 bench: .venv/.installed  ## measure how fast this machine trains: torch beside compiled code
 	$(BIN)/coterie bench
 
+docs: .venv/.installed  ## build the documentation site into site/; a broken link fails
+	rm -rf site
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --fresh-env --quiet -d build/doctrees docs site
+	@echo "Open site/index.html in a browser."
+
 clean:  ## remove the environment and everything generated
-	rm -rf .venv build *.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv build site *.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -34,7 +34,12 @@ RUNS = {
     "drift": "coterie run digits-drift --strategy local,random,dac --seeds 3 "
     "--set strategy.metric=inverse-distance --out runs/drift",
 }
-WIDTH, HEIGHT, PHONE = 900, 900, 400
+# The live view is photographed half-way, so this one takes a little longer.
+LIVE = (
+    "coterie run digits --strategy local,random,dac,oracle --rounds 100 "
+    "--set strategy.metric=inverse-distance --watch --out runs/live"
+)
+WIDTH, HEIGHT = 900, 900
 """Pixels of the browser's window."""
 SHARPNESS = 1.5
 """Pixels of a picture per pixel of the window: readable on fine screens, small enough to keep."""
@@ -65,8 +70,14 @@ PHOTOGRAPHS = (
     Photograph("frontier", "mine", "frontier"),
     Photograph("drift", "drift", "curves", (("Measured on", "validation data, every round"),)),
 )
-FIGURES = ("communication-dac", "curves-test")
+FIGURES = ("communication-dac",)
 """Figures for print that pages show."""
+
+
+def names() -> set[str]:
+    """Return the names of all pictures."""
+    photographs = {photograph.name for photograph in PHOTOGRAPHS}
+    return photographs | {f"print-{name}" for name in FIGURES} | {"watch"}
 
 
 def main() -> None:
@@ -117,6 +128,8 @@ def photograph_report(started: Any, folder: Path, run: str) -> None:
     """Photograph the sections of one report."""
     page = _window(started, WIDTH)
     page.goto((folder / f"{run}.html").resolve().as_uri())
+    # Buttons say nothing on a picture.
+    page.add_style_tag(content=".savers { display: none }")
     for photograph in PHOTOGRAPHS:
         if photograph.run != run:
             continue
@@ -126,35 +139,28 @@ def photograph_report(started: Any, folder: Path, run: str) -> None:
         for label, option in photograph.choices:
             control = section.locator("label", has_text=label).locator("select")
             control.select_option(label=option)
-        _hide_buttons(page)
-        page.mouse.move(0, 0)
         page.wait_for_timeout(500)
         _save(section.screenshot(), photograph.name)
-    if run == "mine":
-        phone = _window(started, PHONE)
-        phone.goto((folder / f"{run}.html").resolve().as_uri())
-        phone.locator("#curves").scroll_into_view_if_needed()
-        phone.locator("#curves .picture").wait_for()
-        phone.wait_for_timeout(500)
-        _save(phone.screenshot(), "phone")
 
 
 def photograph_live_view(started: Any, folder: Path) -> None:
-    """Photograph what `coterie watch` shows."""
-    command = [sys.executable, "-m", "coterie.cli", "watch", "runs/mine"]
-    with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as watching:  # noqa: S603
-        assert watching.stderr is not None  # noqa: S101
-        said = watching.stderr.readline()
+    """Photograph a run while it goes on, then stop it."""
+    shutil.rmtree(folder / "runs" / "live", ignore_errors=True)
+    command = [sys.executable, "-m", "coterie.cli", *shlex.split(LIVE)[1:]]
+    with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as running:  # noqa: S603
+        said = running.stderr.readline() if running.stderr else ""
         address = re.search(r"http://\S+", said)
         if address is None:
-            sys.exit(f"coterie watch did not say where: {said}")
+            sys.exit(f"The live view did not say where it is: {said}")
         page = _window(started, WIDTH)
         page.goto(address[0])
-        page.locator("section .picture").first.wait_for()
-        page.wait_for_timeout(1500)
+        page.wait_for_function("() => document.querySelector('#live-progress').value > 0.5")
+        page.locator("#curves .picture").wait_for()
+        page.wait_for_timeout(500)
         _save(page.screenshot(), "watch")
         page.close()
-        watching.send_signal(signal.SIGINT)
+        running.send_signal(signal.SIGINT)
+        running.communicate()
 
 
 def copy_figures(folder: Path) -> None:
@@ -167,11 +173,6 @@ def copy_figures(folder: Path) -> None:
 def _window(started: Any, width: int) -> Any:
     size = {"width": width, "height": HEIGHT}
     return started.new_context(viewport=size, device_scale_factor=SHARPNESS).new_page()
-
-
-def _hide_buttons(page: Any) -> None:
-    """Leave out the buttons below each figure, which say nothing on a picture."""
-    page.add_style_tag(content=".savers { display: none }")
 
 
 def _save(picture: bytes, name: str, width: int | None = None) -> None:

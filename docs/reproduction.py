@@ -33,7 +33,7 @@ PAGE, KEPT = DOCS / "reproduction.md", DOCS / "reproduction"
 INTRODUCTION = """# Reproduction
 
 Our results beside the published ones, written by `python docs/reproduction.py` from the files in
-[reproduction](reproduction), one for each experiment.
+`docs/reproduction/`, one for each experiment.
 
 **What is compared.** Every preset is one setting of a paper, with the paper's hyperparameters. Test
 accuracy, or mean squared error, is that of each peer's best model by validation, on test data of
@@ -95,7 +95,12 @@ def _all_commands() -> str:
     ]
     others = [f"coterie run {name}" for name in _of_papers() if name not in tables]
     without = "These have no published numbers, only curves or nothing at all:\n"
-    return "\n".join(["```", *commands, "```", "", without, "```", *others, "```", ""])
+    return "\n".join([_block(*commands), "", without, _block(*others), ""])
+
+
+def _block(*commands: str) -> str:
+    """Return commands as a block; the comment tells the tests of pages not to run them."""
+    return "\n".join(["<!-- not run: takes hours -->", "```bash", *commands, "```"])
 
 
 def _section(name: str, kept: Kept) -> str:
@@ -106,7 +111,7 @@ def _section(name: str, kept: Kept) -> str:
     software = ", ".join(f"{package} {version}" for package, version in kept.software.items())
     return "\n".join(
         [
-            f"## {name}\n\n{PRESETS[kept.preset].summary}.\n\n```\n{kept.command}\n```\n",
+            f"## {name}\n\n{PRESETS[kept.preset].summary}.\n\n{_block(kept.command)}\n",
             f"The numbers are {str(table.title).partition(': ')[2]}.\n",
             _markdown(table),
             "",

@@ -26,6 +26,9 @@ from coterie.simulation.settings import SimulationSettings
 from coterie.storage import explained
 from coterie.strategies import make_strategy
 
+# As safe as the other, and ten times as fast where libyaml is there: sweeps have many files.
+_SAFE_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
 LINEAR = "linear-regression"
 """The dataset name under which synthetic regression is made, one task per time it is named."""
 
@@ -140,7 +143,7 @@ def read_yaml(path: Path) -> RunConfig:
     """Read a configuration that `to_yaml` wrote."""
     try:
         with explained(f"read the configuration {path}"):
-            settings = yaml.safe_load(path.read_text())
+            settings = yaml.load(path.read_text(), Loader=_SAFE_LOADER)  # noqa: S506
     except (ValueError, yaml.YAMLError) as error:
         raise StorageError(f"Cannot read the configuration {path}: {error}") from None
     if not isinstance(settings, dict):

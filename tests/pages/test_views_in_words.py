@@ -86,6 +86,15 @@ def test_unfinished_runs_are_told():
     assert problem == "dac with seed 0 has not finished: 1 of 2 rounds are shown."
 
 
+def test_runs_that_go_on_are_not_compared():
+    """Each may be at another round."""
+    ahead, behind = one("dac", [0.9] * 4, last=1), one("random", [0.3] * 4)
+    found = summary(subject(ahead, behind))
+    assert "random did best: test accuracy 30.0%." in found["sentences"]
+    alone = summary(subject(ahead))
+    assert "Strategies are compared once their runs have finished." in alone["sentences"]
+
+
 def test_the_favourite_is_the_best_that_chooses_by_itself():
     believed = [{"round": 1, "peer": 0, "other": 1, "origin": "measured"}]
     rows = metrics(0, ALONE) + metrics(1, ALONE)

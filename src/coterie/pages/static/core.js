@@ -30,6 +30,7 @@ const Coterie = (() => {
 
   function draw(name, element, data) {
     drawn.set(element, [name, data]);
+    element.coterieData = data;
     const panel = element.coteriePanel;
     if (data.missing) {
       if (panel) panel.purge();

@@ -16,7 +16,8 @@
     for (const [name, component] of components) {
       if (!subject.views[name]) continue;
       const body = section(main, name, component);
-      if (body.coterieSeen) draw(name, body, subject.views[name]);
+      const isNew = body.coterieData !== subject.views[name] || !body.coteriePanel;
+      if (body.coterieSeen && isNew) draw(name, body, subject.views[name]);
     }
   };
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from coterie.gathering import FoundRun
 from coterie.pages.subjects import Subject
 from coterie.pages.views.base import Json
 from coterie.pages.views.gains import gains
@@ -40,10 +41,15 @@ def what_was_run(subject: Subject) -> str:
 def _ranking(
     subject: Subject, outcomes: dict[str, list[Outcome]]
 ) -> list[tuple[str, float, float]]:
-    """Return label, mean and interval of the strategies that were tested, best first."""
+    """Return label, mean and interval of the strategies that were tested, best first.
+
+    Runs that have not finished may be at different rounds: they are not compared.
+    """
     scale = 100.0 if subject.is_accuracy else 1.0
     found = []
     for label, mine in outcomes.items():
+        if any(map(_is_going_on, subject.by_label[label])):
+            continue
         level, width = confidence([each.mean for each in mine])
         found.append((label, scale * level, scale * width))
     tested = [each for each in found if not math.isnan(each[1])]
@@ -53,7 +59,7 @@ def _ranking(
 def _who_did_best(subject: Subject, ranking: Sequence[tuple[str, float, float]]) -> list[str]:
     """Say who did best, and who of those that are not told the true clusters."""
     if not ranking:
-        return ["No model has been tested yet."]
+        return ["Strategies are compared once their runs have finished."]
     said = [_best(subject, ranking)]
     fair = [each for each in ranking if not subject.is_told(each[0])]
     if fair and fair[0] != ranking[0]:
@@ -139,8 +145,12 @@ def _unfinished(subject: Subject) -> list[str]:
         f"{run.label} with seed {run.seed} has not finished: {run.recorded.last_round} of "
         f"{run.config.rounds} rounds are shown."
         for run in subject.runs
-        if run.finished is None
+        if _is_going_on(run)
     ]
+
+
+def _is_going_on(run: FoundRun) -> bool:
+    return run.finished is None and run.recorded.last_round < run.config.rounds
 
 
 def _level(subject: Subject, value: float) -> str:

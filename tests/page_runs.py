@@ -1,0 +1,106 @@
+"""Running what stands on a page, block after block, in one folder."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commands import coterie
+from pages import Block, all_blocks, blocks
+
+# Readers run experiments in full; whether a command works, a few rounds tell as well.
+FEW = ("--rounds", "3", "--threads", "1")
+SHORTER = {"run": FEW, "sweep": FEW, "resume": ("--threads", "1")}
+MOST_SEEDS = 2
+
+
+class PageRun:
+    """A page being worked through by a reader: its folder, and the names Python knows by then."""
+
+    def __init__(self, page: Path, folder: Path) -> None:
+        self.page = page
+        self.folder = folder
+        self.names: dict[str, object] = {"__name__": "page"}
+
+    def run(self) -> None:
+        """Write the files of the page, run its tests, then its other blocks in order."""
+        files = write_files(self.page, self.folder)
+        for name in files:
+            if name.startswith("test_"):
+                assert "1 passed" in python(self.folder, "-m", "pytest", "-p", "no:xdist", name)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(self.folder)
+            patch.syspath_prepend(str(self.folder))
+            try:
+                for block in all_blocks(self.page):
+                    self._run_block(block)
+            finally:
+                for name in files:
+                    sys.modules.pop(name.removesuffix(".py"), None)
+
+    def _run_block(self, block: Block) -> None:
+        if block.why or block.file:
+            return
+        if block.language == "python":
+            self._run_python(block)
+        if block.language == "bash":
+            for words in block.commands:
+                self._run_command(words)
+
+    def _run_python(self, block: Block) -> None:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(block.text, self.page.name, "exec"), self.names)  # noqa: S102
+        if block.promised:
+            numbers = re.findall(r"\d+\.\d+", printed.getvalue())
+            assert [float(each) for each in numbers] == pytest.approx(block.promised, abs=0.04)
+
+    def _run_command(self, words: list[str]) -> None:
+        match words:
+            case ["coterie", *arguments] if "--watch" not in arguments:
+                answer = coterie(*shortened(arguments))
+                assert answer.code == 0, (words, answer)
+            case ["coterie", *arguments]:  # forks, which a process of tests should not
+                python(self.folder, "-m", "coterie.cli", *shortened(arguments))
+            case ["python", script, *arguments]:
+                python(self.folder, script, *shortened(arguments))
+            case _:
+                pytest.fail(f"{words[0]} cannot be run here; say why: <!-- not run: … -->")
+
+
+def shortened(arguments: list[str]) -> list[str]:
+    """Return the arguments of a command such that it takes seconds."""
+    shorter = [*arguments, *SHORTER.get(arguments[0], ())]
+    if "--seeds" in shorter:
+        place = shorter.index("--seeds") + 1
+        shorter[place] = str(min(int(shorter[place]), MOST_SEEDS))
+    return shorter
+
+
+def write_files(page: Path, folder: Path) -> list[str]:
+    """Write the files of a page; return their names."""
+    files = {block.file: block.text for block in blocks(page, "python") if block.file}
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return list(files)
+
+
+def python(folder: Path, *arguments: str, cwd: Path | None = None) -> str:
+    """Run Python beside the files of a page; return what it printed."""
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=cwd or folder,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
