@@ -18,9 +18,9 @@ from coterie.cli import app
 PAGE = Path(__file__).parent / "command-line.md"
 INTRODUCTION = """# Command line
 
-Every command with its options, as `--help` shows them. Exit codes: 0 done, 1 a defect in Coterie, 2 a
-setting that cannot work, 3 data, 4 files, 5 training that diverged, 6 a strategy that broke the rules, 130
-stopped by Ctrl-C.
+Every command with its options, as `--help` shows them. Exit codes: 0 done, 1 a defect in Coterie,
+2 a setting that cannot work, 3 data, 4 files, 5 training that diverged, 6 a strategy that broke the
+rules, 130 stopped by Ctrl-C.
 """
 # In the order in which people meet them.
 ORDER = ("run", "sweep", "resume", "watch", "compare", "report", "figures", "analyse", "export")

@@ -16,6 +16,8 @@ extensions = ["myst_parser", "sphinx.ext.autodoc"]
 source_suffix = {".md": "markdown"}
 # Headings can be linked to as on GitHub, down to the third level.
 myst_heading_anchors = 3
+# Or --options would become dashes.
+smartquotes = False
 
 # Docstrings are written for people who read code: `name` is code, not a reference.
 default_role = "code"

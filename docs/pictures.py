@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,10 +37,10 @@ RUNS = {
 }
 # The live view is photographed half-way, so this one takes a little longer.
 LIVE = (
-    "coterie run digits --strategy local,random,dac,oracle --rounds 100 "
-    "--set strategy.metric=inverse-distance --watch --out runs/live"
+    "coterie run digits --strategy local,random,dac,oracle --rounds 300 "
+    "--set strategy.metric=inverse-distance --out runs/live"
 )
-WIDTH, HEIGHT = 900, 900
+WIDTH, LIVE_HEIGHT = 900, 1250
 """Pixels of the browser's window."""
 SHARPNESS = 1.5
 """Pixels of a picture per pixel of the window: readable on fine screens, small enough to keep."""
@@ -144,23 +145,32 @@ def photograph_report(started: Any, folder: Path, run: str) -> None:
 
 
 def photograph_live_view(started: Any, folder: Path) -> None:
-    """Photograph a run while it goes on, then stop it."""
+    """Photograph a run half-way, then stop it."""
     shutil.rmtree(folder / "runs" / "live", ignore_errors=True)
-    command = [sys.executable, "-m", "coterie.cli", *shlex.split(LIVE)[1:]]
-    with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as running:  # noqa: S603
-        said = running.stderr.readline() if running.stderr else ""
-        address = re.search(r"http://\S+", said)
-        if address is None:
-            sys.exit(f"The live view did not say where it is: {said}")
-        page = _window(started, WIDTH)
-        page.goto(address[0])
-        page.wait_for_function("() => document.querySelector('#live-progress').value > 0.5")
-        page.locator("#curves .picture").wait_for()
-        page.wait_for_timeout(500)
-        _save(page.screenshot(), "watch")
-        page.close()
-        running.send_signal(signal.SIGINT)
-        running.communicate()
+    with _started(folder, *shlex.split(LIVE)[1:]):
+        while not list(folder.glob("runs/live/dac-seed0/metrics/*")):
+            time.sleep(0.1)
+        with _started(folder, "watch", "runs/live") as watching:
+            address = re.search(r"http://\S+", watching.stderr.readline())
+            if address is None:
+                sys.exit("The live view did not say where it is.")
+            page = _window(started, WIDTH, LIVE_HEIGHT)
+            page.goto(address[0])
+            page.locator("#curves .picture .scatterlayer path").first.wait_for()
+            _save(page.screenshot(), "watch")
+            page.close()
+
+
+@contextmanager
+def _started(folder: Path, *arguments: str) -> Iterator[Any]:
+    """Start a command in a folder, and stop it in the end as Ctrl-C does."""
+    command = [sys.executable, "-m", "coterie.cli", *arguments]
+    with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.communicate()
 
 
 def copy_figures(folder: Path) -> None:
@@ -170,8 +180,8 @@ def copy_figures(folder: Path) -> None:
         _save((folder / "figures" / f"{name}.png").read_bytes(), f"print-{name}", WIDTH)
 
 
-def _window(started: Any, width: int) -> Any:
-    size = {"width": width, "height": HEIGHT}
+def _window(started: Any, width: int, height: int = 900) -> Any:
+    size = {"width": width, "height": height}
     return started.new_context(viewport=size, device_scale_factor=SHARPNESS).new_page()
 
 

@@ -20,9 +20,9 @@ def build_site(source: Path, folder: Path) -> subprocess.CompletedProcess[str]:
         pytest.skip(f"no {', '.join(missing)}: pip install 'coterie[docs]', as `make test` does")
     recipe = re.search(r"sphinx-build (.+) -d build/doctrees", (ROOT / "Makefile").read_text())
     assert recipe
+    folders = ("-d", str(folder / "doctrees"), str(source), str(folder / "site"))
     return subprocess.run(
-        [sys.executable, "-m", "sphinx", *shlex.split(recipe[1])]
-        + ["-d", str(folder / "doctrees"), str(source), str(folder / "site")],
+        [sys.executable, "-m", "sphinx", *shlex.split(recipe[1]), *folders],
         capture_output=True,
         text=True,
         timeout=200,
