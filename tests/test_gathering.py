@@ -63,8 +63,16 @@ def test_an_unfinished_run_has_what_it_had_at_its_last_test(runs):
     assert run.outcome.models_per_peer == 8
 
 
-def test_clusters_that_nobody_names_are_numbered(runs):
+def test_an_unfinished_run_names_its_clusters(runs):
     stop(runs / "random-seed0", 4)
+    (run,) = gather([runs / "random-seed0"]).runs
+    assert run.cluster_names == ("0°", "90°", "180°", "270°")
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_text('{"no": "list"}')])
+def test_clusters_that_nobody_names_are_numbered(runs, damage):
+    stop(runs / "random-seed0", 4)
+    damage(runs / "random-seed0" / "clusters.json")
     run = gather([runs / "random-seed0"]).runs[0]
     assert run.cluster_names == ("cluster 0", "cluster 1", "cluster 2", "cluster 3")
 

@@ -2,6 +2,7 @@
 
 RUN/config.yaml         the full resolved configuration
 RUN/software.json       the versions the results were made with
+RUN/clusters.json       what the true clusters are called, from the beginning of the run on
 RUN/*.parquet           the tables (parts in folders of the same names meanwhile)
 RUN/checkpoints/        the newest two checkpoints; deleted when the run has finished
 RUN/models.safetensors  every peer's best model, when the run has finished
@@ -38,6 +39,7 @@ from coterie.strategies import make_strategy
 from coterie.tensors import write_tensors
 
 CONFIG, SUMMARY, MODELS = "config.yaml", "summary.json", "models.safetensors"
+CLUSTERS = "clusters.json"
 PACKAGES = (
     "coterie",
     "torch",
@@ -79,6 +81,17 @@ class Run:
                 f"{path} is damaged. Delete it and resume the run to write it again."
             ) from None
 
+    @property
+    def cluster_names(self) -> tuple[str, ...]:
+        """What the true clusters are called; nothing before the run has begun."""
+        path = self.folder / CLUSTERS
+        if not path.exists():
+            return ()
+        try:
+            return TypeAdapter(tuple[str, ...]).validate_json(path.read_bytes())
+        except (OSError, ValidationError):
+            raise StorageError(f"{path} is damaged; resume the run to write it again.") from None
+
     def lay_out(self) -> None:
         """Make the folder of a run that is about to begin."""
         make_folder(self.folder)
@@ -101,6 +114,7 @@ def execute(
         if run.outcome is not None:
             return
         config, world = run.config, scenario()
+        write_text(run.folder / CLUSTERS, json.dumps(world.cluster_names))
         recorder = Recorder(run.folder)
         with Simulation(
             world,

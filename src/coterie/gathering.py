@@ -202,11 +202,13 @@ def _origin(run: Path) -> str:
 
 def _read(run: Run, recorded: Recorded, problems: list[str]) -> FoundRun | None:
     """Return a run whose main tables are sound and not empty."""
+    finished: Outcome | None = None
+    names: tuple[str, ...] = ()
     try:
+        names = run.cluster_names
         finished = run.outcome
     except StorageError as error:  # its tables may be sound all the same
         problems.append(str(error))
-        finished = None
     try:
         if recorded.last_round < 0 or not recorded.table("metrics").num_rows:
             problems.append(f"{run.folder} has not recorded a round yet.")
@@ -214,12 +216,12 @@ def _read(run: Run, recorded: Recorded, problems: list[str]) -> FoundRun | None:
     except StorageError as error:
         problems.append(str(error))
         return None
-    return FoundRun(recorded, run.config, finished, finished.cluster_names if finished else ())
+    return FoundRun(recorded, run.config, finished, finished.cluster_names if finished else names)
 
 
 def _named_clusters(runs: Sequence[FoundRun]) -> list[FoundRun]:
-    """Name the clusters of unfinished runs as finished runs on the same data do, or by number."""
-    names = {_data(run.config): run.cluster_names for run in runs if run.finished}
+    """Name the clusters of older unfinished runs as others on the same data do, or by number."""
+    names = {_data(run.config): run.cluster_names for run in runs if run.cluster_names}
     counts: dict[str, int] = {}
     for run in runs:
         highest = pc.max(run.recorded.table("metrics")["cluster"]).as_py()

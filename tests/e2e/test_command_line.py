@@ -153,6 +153,7 @@ def test_what_a_run_folder_holds(tmp_path):
     names = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
     assert names == {
         "config.yaml",
+        "clusters.json",
         "software.json",
         "metrics.parquet",
         "exchanges.parquet",

@@ -16,9 +16,10 @@ def summary(subject: Subject) -> Json:
     """Return sentences, the final table, and notices about what is missing."""
     outcomes = {label: [run.outcome for run in runs] for label, runs in subject.by_label.items()}
     ranking = _ranking(subject, outcomes)
+    going_on = any(map(_is_going_on, subject.runs))
     return {
         "sentences": [what_was_run(subject), *_who_did_best(subject, ranking), *_harm(subject)],
-        "table": _table(subject, outcomes, ranking[0][0] if ranking else None),
+        "table": _table(subject, outcomes, ranking[0][0] if ranking and not going_on else None),
         "problems": [*subject.problems, *_unfinished(subject)],
     }
 
@@ -61,6 +62,8 @@ def _who_did_best(subject: Subject, ranking: Sequence[tuple[str, float, float]])
     if not ranking:
         return ["Strategies are compared once their runs have finished."]
     said = [_best(subject, ranking)]
+    if any(map(_is_going_on, subject.runs)):
+        said = [f"Some runs still go on. Of those that have finished, {said[0]}"]
     fair = [each for each in ranking if not subject.is_told(each[0])]
     if fair and fair[0] != ranking[0]:
         said.append(
