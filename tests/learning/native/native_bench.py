@@ -226,6 +226,25 @@ def chains(draw: st.DrawFn) -> tuple[nn.Module, tuple[int, ...], int | None]:
     return chain(*layers, seed=draw(st.integers(0, 2**16))), shape, num_classes
 
 
+@st.composite
+def tiled_chains(draw: st.DrawFn) -> tuple[nn.Module, tuple[int, ...], int | None]:
+    """Draw chains of what winograd.h computes: many channels, 3 × 3, under 2 × 2 pooling."""
+    many = st.integers(8, 14)
+    shape = (draw(many), draw(st.integers(4, 13)), draw(st.integers(4, 13)))
+    channels, sides = shape[0], shape[1:]
+    layers: list[nn.Module] = []
+    while min(sides) >= 4 and (not layers or draw(st.booleans())):
+        padding, after = draw(st.integers(0, 2)), draw(many)
+        layers.append(
+            nn.Conv2d(channels, after, 3, padding=padding, bias=draw(st.booleans())),
+        )
+        layers += [nn.ReLU(), nn.MaxPool2d(2)] if draw(st.booleans()) else [nn.MaxPool2d(2)]
+        channels, sides = after, tuple((side + 2 * padding - 2) // 2 for side in sides)
+    width = channels * sides[0] * sides[1]
+    layers += [nn.Flatten(), nn.Linear(width, 3)]
+    return chain(*layers, seed=draw(st.integers(0, 2**16))), shape, 3
+
+
 def _image_layer(
     draw: st.DrawFn, channels: int, sides: tuple[int, int]
 ) -> tuple[nn.Module, int, tuple[int, int]]:

@@ -13,6 +13,7 @@ from native_bench import (
     chains,
     digits_like,
     image_pool,
+    tiled_chains,
 )
 from networks import few
 from torch import nn
@@ -37,7 +38,7 @@ def assert_same_evaluation(ours, theirs, *, size=1.0):
         np.testing.assert_array_equal(ours.correct, theirs.correct)
 
 
-@given(chains(), st.integers(1, 40), st.integers(0, 2**16))
+@given(chains() | tiled_chains(), st.integers(1, 40), st.integers(0, 2**16))
 @few(60)
 def test_losses_and_correctness_of_any_chain(drawn, count, seed):
     module, shape, num_classes = drawn

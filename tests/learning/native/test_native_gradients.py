@@ -18,6 +18,7 @@ from native_bench import (
     gradients,
     image_pool,
     margin,
+    tiled_chains,
     torch_gradients,
 )
 from networks import few
@@ -36,6 +37,15 @@ def test_gradients_of_any_chain(drawn, batch, seed):
     pool = image_pool(batch, shape, num_classes, seed=seed)
     assume(margin(module, pool) > NEAR)
     check_gradients_of(module, pool, regression=num_classes is None)
+
+
+@given(tiled_chains(), st.integers(1, 11), st.sampled_from(LEVELS), st.integers(0, 2**16))
+@few(60)
+def test_gradients_of_tiled_convolutions(drawn, batch, level, seed):
+    module, shape, num_classes = drawn
+    pool = image_pool(batch, shape, num_classes, seed=seed)
+    assume(margin(module, pool) > NEAR)
+    check_gradients_of(module, pool, level=level)
 
 
 @given(chains(), st.integers(1, 20), st.sampled_from(LEVELS[:-1] or LEVELS))

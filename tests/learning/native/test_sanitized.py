@@ -13,7 +13,7 @@ import pytest
 from extreme_chains import EXTREMES, IMPOSSIBLE
 from hypothesis import given
 from hypothesis import strategies as st
-from native_bench import DIGITS_LIKE, LEVELS, chains, digits_like
+from native_bench import DIGITS_LIKE, LEVELS, chains, digits_like, tiled_chains
 from networks import few
 from torch import nn
 
@@ -72,7 +72,7 @@ def random_cases() -> list[Case]:
     cases: list[Case] = []
 
     @given(
-        chains(),
+        chains() | tiled_chains(),
         st.sampled_from(sorted(OPTIMIZERS)),
         st.integers(1, 20),
         st.integers(1, 20),

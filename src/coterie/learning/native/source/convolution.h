@@ -43,7 +43,23 @@ INLINE void window_sums(const int channels, const float *const at[WINDOW], const
     }
 }
 
-/* One pooling window: its maximum, after ReLU, and which of the four places it was at. */
+/* Keep the maximum of a pooling window, after ReLU, and which of the four places it was at. */
+INLINE void store_maximum(const int train, const Step *s, const vec sum[WINDOW], float *out,
+                          uint8_t *place)
+{
+    vec best = sum[0];
+    ints where = all_ints(0);
+#pragma GCC unroll 3
+    for (int p = 1; p < WINDOW; p++) {
+        const vec now = sum[p];
+        const ints better = (ints)(now > best) | (ints)(now != now); /* a NaN stays visible */
+        if (train) where = choose_ints(better, all_ints(p), where);
+        best = choose(better, now, best);
+    }
+    if (train) store_bytes(place, where);
+    store(out, s->is.relu ? larger(all(0), best) : best);
+}
+
 INLINE void pooled_window(const int channels, const int train, const float *const at[WINDOW],
                           const Step *s, const float *weights, const float *biases, float *out,
                           uint8_t *place)
@@ -52,17 +68,8 @@ INLINE void pooled_window(const int channels, const int train, const float *cons
     window_sums(channels, at, s, weights, biases, sum);
 #pragma GCC unroll 3
     for (int o = 0; o < channels; o++) {
-        vec best = sum[0][o];
-        ints where = all_ints(0);
-#pragma GCC unroll 3
-        for (int p = 1; p < WINDOW; p++) {
-            const vec now = sum[p][o];
-            const ints better = (ints)(now > best) | (ints)(now != now); /* a NaN stays visible */
-            if (train) where = choose_ints(better, all_ints(p), where);
-            best = choose(better, now, best);
-        }
-        if (train) store_bytes(place + o * LANES, where);
-        store(out + o * LANES, s->is.relu ? larger(all(0), best) : best);
+        const vec four[WINDOW] = {sum[0][o], sum[1][o], sum[2][o], sum[3][o]};
+        store_maximum(train, s, four, out + o * LANES, place + o * LANES);
     }
 }
 
@@ -165,12 +172,6 @@ static void convolution_plain(const Network *n, const Step *s)
 #define CALL_PLAIN(C) plain_##C(at, s, weights + o * next, biases + o, count, out + o * LANES)
             FOR_CHANNEL_BLOCKS(CALL_PLAIN);
         }
-}
-
-static void convolution_forward(const Network *n, const Step *s, int train)
-{
-    if (s->is.pool == 2) convolution_pooled(n, s, train);
-    else convolution_plain(n, s);
 }
 
 #endif

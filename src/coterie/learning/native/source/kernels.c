@@ -11,6 +11,7 @@
 #include "peak.h"
 #include "plan.h"
 #include "pooling.h"
+#include "winograd.h"
 
 #define JOIN(a, b) a##b
 #define NAMED(name, level) JOIN(name, level)
@@ -70,6 +71,13 @@ static void gather(Network *n, const Data *data, const int64_t *rows, int64_t co
             for (int b = 0; b < LANES; b++) from[b] = sample[b] + c * plane + y * length;
             to_lanes(from, in->value + (place_of(in, y, 0) + c) * LANES, in->channels, length);
         }
+}
+
+static void convolution_forward(const Network *n, const Step *s, int train)
+{
+    if (is_winograd(s)) winograd_forward(n, s, train);
+    else if (s->is.pool == 2) convolution_pooled(n, s, train);
+    else convolution_plain(n, s);
 }
 
 static void forward(Network *n, int train, uint64_t stream)
@@ -138,6 +146,7 @@ static double batch_gradient(Network *n, const Data *data, const int64_t *rows, 
                              int32_t first, uint64_t stream, const Update *fused)
 {
     double loss = 0;
+    transform_all_kernels(n);
     for (int32_t i = first; i < n->num_steps; i++) {
         const Step *s = &n->steps[i];
         const int64_t start = fused && s->is.kind == LINEAR ? s->biases : s->weights;
@@ -201,6 +210,7 @@ static void train_one(Network *n, const Training *t, TrainJob *job)
 static void evaluate_one(Network *n, const EvaluateJob *job)
 {
     pack(n, job->model);
+    transform_all_kernels(n);
     for (int64_t i = 0; i < job->num_samples; i += LANES) {
         const int64_t left = job->num_samples - i, count = left < LANES ? left : LANES;
         gather(n, job->data, job->rows + i, count);

@@ -50,6 +50,7 @@ typedef struct {
     int32_t *bases;                /* where the input of each output begins */
     float *inputs;                 /* inputs, sample by sample */
     float *dx;                     /* gradient of the inputs of one sample */
+    float *kernels;                /* transformed, where winograd.h needs them */
     uint64_t stream;               /* dropout: its own random numbers */
 } Step;
 
@@ -60,6 +61,7 @@ typedef struct Network {
     Step *steps;
     float *packed, *gradient, *first_moment, *second_moment;
     /* Scratch for one convolution or linear layer at a time. */
+    float *tiles, *products;       /* of four pooling windows; see winograd.h */
     float *samples;                /* inputs of a linear layer, sample by sample */
     float *values, *gradients;     /* of the last of several convolutions, sample by sample */
     float *sample_gradient;        /* of the inputs of the first of them, sample by sample */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "network.h"
+#include "winograd.h"
 
 #define LARGEST_SIDE (1 << 20)
 #define LARGEST_TENSOR (1 << 28)   /* values of one sample's activations or of one layer */
@@ -132,7 +133,8 @@ static int reserve_convolution(Network *n, Step *s)
     s->bases = reserve(n, count);
     s->inputs = reserve(n, size * LANES);
     s->dx = reserve(n, size);
-    if (!s->window || !s->windows || !s->bases || !s->inputs || !s->dx) return 0;
+    s->kernels = reserve(n, is_winograd(s) ? TILE * channels * rounded_up(s->in.channels) : 0);
+    if (!s->window || !s->windows || !s->bases || !s->inputs || !s->dx || !s->kernels) return 0;
     for (int64_t i = 0; i < count; i++) {
         const int64_t position = i / channels;
         s->bases[i] = (int32_t)input_of(s, position / s->out.width, position % s->out.width);
@@ -153,17 +155,23 @@ static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 /* One set of scratch memory, as large as the largest step needs. */
 static int reserve_scratch(Network *n)
 {
-    int64_t samples = 0, values = 0, inputs = 0, live = 0, list = 0;
+    int64_t samples = 0, values = 0, inputs = 0, live = 0, list = 0, tiles = 0, products = 0;
     for (int32_t i = 0; i < n->num_steps; i++) {
         const Step *s = &n->steps[i];
         if (s->is.kind == LINEAR) samples = most(samples, s->padded_row);
         if (s->is.kind != CONVOLUTION) continue;
         const int64_t positions = s->out.height * s->out.width, channels = s->out.channels;
+        if (is_winograd(s)) {
+            tiles = most(tiles, TILE * WINDOW * s->in.channels);
+            products = most(products, TILE * WINDOW * channels);
+        }
         values = most(values, rounded_up(num_values(&s->out)));
         inputs = most(inputs, rounded_up(num_values(&s->in)));
         live = most(live, (positions + LANES) * channels);
         list = most(list, most(rounded_up(positions), rounded_up(channels)) + LANES);
     }
+    n->tiles = reserve(n, tiles * LANES);
+    n->products = reserve(n, products * LANES);
     n->samples = reserve(n, samples * LANES);
     n->values = reserve(n, values * LANES);
     n->gradients = reserve(n, values * LANES);
@@ -176,7 +184,7 @@ static int reserve_scratch(Network *n)
     n->gradient = reserve(n, n->num_packed);
     n->first_moment = reserve(n, n->num_packed);
     n->second_moment = reserve(n, n->num_packed);
-    return n->samples && n->values && n->gradients && n->sample_gradient && n->live &&
+    return n->tiles && n->products && n->samples && n->values && n->gradients && n->sample_gradient && n->live &&
            n->offsets && n->list_values && n->list_offsets && n->packed && n->gradient &&
            n->first_moment && n->second_moment;
 }
