@@ -49,7 +49,9 @@ def _is_inside(url: str) -> bool:
     return url.startswith(("file:", "data:", "blob:"))
 
 
-@pytest.fixture(scope="session")
+# By module: while the browser is open, an event loop runs in this thread, and a process more is
+# there than other tests expect.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[object]:
     """Return a browser of the system; playwright's own is not needed."""
     found = find_browser()
@@ -63,7 +65,7 @@ def browser() -> Iterator[object]:
         started.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def windows(browser) -> Iterator[dict[object, Opened]]:
     """Return the pages that are open: a page takes seconds to open, so tests share it."""
     opened: dict[object, Opened] = {}
@@ -93,7 +95,7 @@ def open_page(browser, windows):
     assert [fault for each in used for fault in each.faults] == []
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def digits(browser, tmp_path_factory) -> Path:
     """Return the page of three strategies with three seeds."""
     return _reported(
@@ -102,7 +104,7 @@ def digits(browser, tmp_path_factory) -> Path:
     )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def drift(browser, tmp_path_factory) -> Path:
     """Return the page of runs whose data shift, with peers that were watched."""
     watched = ("--set", "watch.peers=[0, 5]", "--set", "drift.every=5")

@@ -148,7 +148,7 @@ def _unfinished(subject: Subject) -> list[str]:
         f"{run.label} with seed {run.seed} has not finished: {run.recorded.last_round} of "
         f"{run.config.rounds} rounds are shown."
         for run in subject.runs
-        if _is_going_on(run)
+        if run.finished is None
     ]
 
 
