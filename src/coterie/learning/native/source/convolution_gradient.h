@@ -75,28 +75,18 @@ INLINE void add_kernel(int64_t rows, int64_t width, float *patch, int64_t patch_
         }
 }
 
-/* The live gradients of a sample's outputs, and for each the offset of the input it belongs to, as
- * (position, channel) without the border. */
-static void live_gradients(Network *n, const Step *s, const float *value, const float *gradient,
-                           const uint8_t *window)
+/* The gradients of a sample's outputs as (position, channel) without the border, zero where the ReLU
+ * is dead. */
+static void live_gradients(Network *n, const Step *s, const float *value, const float *gradient)
 {
     const int64_t count = s->out.width * s->out.channels;
-    int32_t offset[WINDOW];
-    window_offsets(s, offset);
-    const ints right = all_ints(offset[1]), down = all_ints(offset[2]);
     for (int64_t y = 0; y < s->out.height; y++) {
         const int64_t from = place_of(&s->out, y, 0), to = y * count;
         for (int64_t i = 0; i < count; i += LANES) {
             const vec g = load(gradient + from + i);
             /* Not value > 0: the gradient of a NaN is kept, so that divergence is seen. */
             const ints dead = (ints)(load(value + from + i) <= all(0));
-            ints at = load_ints(s->bases + to + i);
-            if (s->is.pool == 2) {
-                const ints place = load_bytes(window + to + i);
-                at += (-(place & 1) & right) + (-(place >> 1) & down);
-            }
             store(n->live + to + i, s->is.relu ? choose(dead, all(0), g) : g);
-            store_ints(n->offsets + to + i, at);
         }
     }
     memset(n->live + s->out.height * count, 0, sizeof(float) * (size_t)(LANES * s->out.channels));
@@ -104,37 +94,46 @@ static void live_gradients(Network *n, const Step *s, const float *value, const 
 
 /* For eight channels, list the positions with a gradient, `room` entries for each channel; return
  * the sums of their gradients. */
-INLINE vec list_positions(Network *n, const Step *s, int64_t channel, int64_t room,
-                          int64_t counts[LANES])
+INLINE vec list_positions(Network *n, const Step *s, const uint8_t *window, int64_t channel,
+                          int64_t room, int64_t counts[LANES])
 {
     const int64_t channels = s->out.channels, positions = s->out.height * s->out.width;
+    int32_t offset[WINDOW];
+    window_offsets(s, offset);
+    const ints right = all_ints(offset[1]), down = all_ints(offset[2]);
     vec sum = all(0);
     for (int c = 0; c < LANES; c++) counts[c] = 0;
     for (int64_t p = 0; p < positions; p += LANES) {
         const int64_t at = p * channels + channel;
-        vec row[LANES], gradient[LANES], offsets[LANES];
+        uint8_t places[LANES * LANES];
+        vec row[LANES], gradient[LANES];
         for (int i = 0; i < LANES; i++) row[i] = load(n->live + at + i * channels);
         for (int i = 0; i < LANES; i++) sum += row[i];
         transpose(row, gradient);
-        for (int i = 0; i < LANES; i++) row[i] = load((const float *)n->offsets + at + i * channels);
-        transpose(row, offsets);
-        for (int c = 0; c < LANES; c++)
-            counts[c] += compress((ints)(gradient[c] != all(0)), gradient[c], (ints)offsets[c],
+        if (s->is.pool == 2) transpose_bytes(window + at, channels, places, LANES);
+        for (int c = 0; c < LANES; c++) {
+            ints offsets = load_ints(s->bases + p);
+            if (s->is.pool == 2) {
+                const ints place = load_bytes(places + c * LANES);
+                offsets += (-(place & 1) & right) + (-(place >> 1) & down);
+            }
+            counts[c] += compress((ints)(gradient[c] != all(0)), gradient[c], offsets,
                                   n->list_values + c * room + counts[c],
                                   n->list_offsets + c * room + counts[c]);
+        }
     }
     return sum;
 }
 
 /* dW and db of one sample: for each channel, the positions with a gradient pick patches of x. */
-static void weight_gradient(Network *n, const Step *s, const float *x)
+static void weight_gradient(Network *n, const Step *s, const uint8_t *window, const float *x)
 {
     const int64_t channels = s->out.channels, next = s->is.kernel[0] * s->padded_row;
     const int64_t in_line = padded_width(&s->in) * s->in.channels;
     const int64_t room = rounded_up(s->out.height * s->out.width) + LANES;
     for (int64_t o = 0; o < channels; o += LANES) {
         int64_t counts[LANES];
-        const vec sum = list_positions(n, s, o, room, counts);
+        const vec sum = list_positions(n, s, window, o, room, counts);
         for (int c = 0; c < LANES && o + c < channels; c++) {
             if (s->is.bias >= 0) n->gradient[s->biases + o + c] += sum[c];
             add_kernel(s->is.kernel[0], s->padded_row / LANES,
@@ -172,7 +171,7 @@ static void input_gradient(Network *n, const Step *s, const uint8_t *window, flo
         for (int d = 0; d < num_places; d++)
             if (counts[d])
                 add_kernel(s->is.kernel[0], s->padded_row / LANES,
-                           dx + s->bases[p * channels] + offset[d], in_line,
+                           dx + s->bases[p] + offset[d], in_line,
                            n->packed + s->weights, s->padded_row, n->list_offsets + d * room,
                            n->list_values + d * room, counts[d]);
     }
@@ -214,8 +213,8 @@ static void convolutions_backward(Network *n, const Step *first, const Step *las
             const float *x = s->inputs + b * rounded_up(num_values(&s->in));
             const uint8_t *window = s->windows + b * count;
             float *dx = s > first ? s->dx : n->sample_gradient + b * in_size;
-            live_gradients(n, s, value, gradient, window);
-            weight_gradient(n, s, x);
+            live_gradients(n, s, value, gradient);
+            weight_gradient(n, s, window, x);
             if (s > first || with_inputs) input_gradient(n, s, window, dx);
             value = x;
             gradient = dx;

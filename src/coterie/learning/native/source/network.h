@@ -45,9 +45,10 @@ typedef struct {
     int64_t weights, biases;       /* offsets into the packed vector */
     int64_t num_weights;           /* packed, with padding */
     int32_t *place;                /* where each maximum was; or which values dropout kept */
-    /* A convolution's, as (position, channel): */
-    uint8_t *window, *windows;     /* the place of each maximum in its window; by sample */
-    int32_t *bases;                /* where the input of each output begins */
+    /* A convolution's: */
+    uint8_t *window, *windows;     /* place of each maximum in its window (position, channel, lane);
+                                    * and by sample (lane, position, channel) */
+    int32_t *bases;                /* where the input of each position begins */
     float *inputs;                 /* inputs, sample by sample */
     float *dx;                     /* gradient of the inputs of one sample */
     float *kernels;                /* transformed, where winograd.h needs them */
@@ -66,7 +67,6 @@ typedef struct Network {
     float *values, *gradients;     /* of the last of several convolutions, sample by sample */
     float *sample_gradient;        /* of the inputs of the first of them, sample by sample */
     float *live;                   /* gradients of one sample, zero where the ReLU is dead */
-    int32_t *offsets;              /* and which input they belong to */
     float *list_values;
     int32_t *list_offsets;
     void **blocks;                 /* everything that was allocated */

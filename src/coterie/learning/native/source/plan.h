@@ -126,19 +126,19 @@ static int reserve_tensor(Network *n, Tensor *t)
 /* What a convolution keeps for the way back. */
 static int reserve_convolution(Network *n, Step *s)
 {
-    const int64_t channels = s->out.channels, count = s->out.height * s->out.width * channels;
+    const int64_t channels = s->out.channels, positions = s->out.height * s->out.width;
     const int64_t size = rounded_up(num_values(&s->in));
-    s->window = reserve(n, 2 * rounded_up(count)); /* bytes for eight samples */
-    s->windows = reserve(n, 2 * rounded_up(count));
-    s->bases = reserve(n, count);
+    /* A byte for each of eight samples; lists read up to eight positions at a time. */
+    const int64_t bytes = 2 * rounded_up(positions * channels) + 2 * channels;
+    s->window = reserve(n, bytes);
+    s->windows = reserve(n, bytes);
+    s->bases = reserve(n, rounded_up(positions));
     s->inputs = reserve(n, size * LANES);
     s->dx = reserve(n, size);
     s->kernels = reserve(n, is_winograd(s) ? TILE * channels * rounded_up(s->in.channels) : 0);
     if (!s->window || !s->windows || !s->bases || !s->inputs || !s->dx || !s->kernels) return 0;
-    for (int64_t i = 0; i < count; i++) {
-        const int64_t position = i / channels;
-        s->bases[i] = (int32_t)input_of(s, position / s->out.width, position % s->out.width);
-    }
+    for (int64_t p = 0; p < positions; p++)
+        s->bases[p] = (int32_t)input_of(s, p / s->out.width, p % s->out.width);
     return 1;
 }
 
@@ -177,16 +177,15 @@ static int reserve_scratch(Network *n)
     n->gradients = reserve(n, values * LANES);
     n->sample_gradient = reserve(n, inputs * LANES);
     n->live = reserve(n, live);
-    n->offsets = reserve(n, live);
     n->list_values = reserve(n, list * LANES);
     n->list_offsets = reserve(n, list * LANES);
     n->packed = reserve(n, n->num_packed);
     n->gradient = reserve(n, n->num_packed);
     n->first_moment = reserve(n, n->num_packed);
     n->second_moment = reserve(n, n->num_packed);
-    return n->tiles && n->products && n->samples && n->values && n->gradients && n->sample_gradient && n->live &&
-           n->offsets && n->list_values && n->list_offsets && n->packed && n->gradient &&
-           n->first_moment && n->second_moment;
+    return n->tiles && n->products && n->samples && n->values && n->gradients &&
+           n->sample_gradient && n->live && n->list_values && n->list_offsets && n->packed &&
+           n->gradient && n->first_moment && n->second_moment;
 }
 
 static int lay_out(Network *n, const Operation *operations)

@@ -118,32 +118,37 @@ INLINE void to_samples(const float *from, int64_t step, float *to, int64_t strid
     }
 }
 
-/* The same for bytes: from (count, 8) to 8 rows of `count`, a multiple of 8. */
+/* Transpose 8 x 8 bytes; rows lie `step` apart, and `to_step` afterwards. */
+INLINE void transpose_bytes(const uint8_t *from, int64_t step, uint8_t *to, int64_t to_step)
+{
+#ifdef __SSE2__
+    __m128i row[8], pair[4], quad[4];
+    for (int b = 0; b < 8; b++) row[b] = _mm_loadl_epi64((const __m128i *)(from + b * step));
+    for (int b = 0; b < 4; b++) pair[b] = _mm_unpacklo_epi8(row[2 * b], row[2 * b + 1]);
+    for (int b = 0; b < 2; b++) {
+        quad[b] = _mm_unpacklo_epi16(pair[2 * b], pair[2 * b + 1]);
+        quad[b + 2] = _mm_unpackhi_epi16(pair[2 * b], pair[2 * b + 1]);
+    }
+    for (int b = 0; b < 4; b += 2) {
+        const __m128i low = _mm_unpacklo_epi32(quad[b], quad[b + 1]);
+        const __m128i high = _mm_unpackhi_epi32(quad[b], quad[b + 1]);
+        uint8_t *at = to + 2 * b * to_step;
+        _mm_storel_epi64((__m128i *)at, low);
+        _mm_storel_epi64((__m128i *)(at + to_step), _mm_unpackhi_epi64(low, low));
+        _mm_storel_epi64((__m128i *)(at + 2 * to_step), high);
+        _mm_storel_epi64((__m128i *)(at + 3 * to_step), _mm_unpackhi_epi64(high, high));
+    }
+#else
+    for (int i = 0; i < LANES; i++)
+        for (int j = 0; j < LANES; j++) to[j * to_step + i] = from[i * step + j];
+#endif
+}
+
+/* Bytes from lanes to samples: from (count, 8) to 8 rows of `count`, a multiple of 8. */
 INLINE void bytes_to_samples(const uint8_t *from, uint8_t *to, int64_t count)
 {
-    for (int64_t i = 0; i < count; i += LANES) {
-#ifdef __SSE2__
-        __m128i row[8], pair[4], quad[4];
-        for (int b = 0; b < 8; b++) row[b] = _mm_loadl_epi64((const __m128i *)(from + (i + b) * 8));
-        for (int b = 0; b < 4; b++) pair[b] = _mm_unpacklo_epi8(row[2 * b], row[2 * b + 1]);
-        for (int b = 0; b < 2; b++) {
-            quad[b] = _mm_unpacklo_epi16(pair[2 * b], pair[2 * b + 1]);
-            quad[b + 2] = _mm_unpackhi_epi16(pair[2 * b], pair[2 * b + 1]);
-        }
-        for (int b = 0; b < 4; b += 2) {
-            const __m128i low = _mm_unpacklo_epi32(quad[b], quad[b + 1]);
-            const __m128i high = _mm_unpackhi_epi32(quad[b], quad[b + 1]);
-            uint8_t *at = to + 2 * b * count + i;
-            _mm_storel_epi64((__m128i *)at, low);
-            _mm_storel_epi64((__m128i *)(at + count), _mm_unpackhi_epi64(low, low));
-            _mm_storel_epi64((__m128i *)(at + 2 * count), high);
-            _mm_storel_epi64((__m128i *)(at + 3 * count), _mm_unpackhi_epi64(high, high));
-        }
-#else
-        for (int b = 0; b < LANES; b++)
-            for (int j = 0; j < LANES; j++) to[b * count + i + j] = from[(i + j) * LANES + b];
-#endif
-    }
+    for (int64_t i = 0; i < count; i += LANES)
+        transpose_bytes(from + i * LANES, LANES, to + i, count);
 }
 
 /* Samples to lanes: 8 rows of `count` values to (count, 8), successive ones `step` vectors apart.
