@@ -202,6 +202,21 @@ def test_dear_views_are_made_less_often(runs, monkeypatch):
         assert len(made) == min(number, 2)
 
 
+def test_the_end_is_told_at_once_however_dear_looking_is(runs, monkeypatch):
+    monkeypatch.setattr(story_module, "LOOK_SHARE", 1e-12)
+    monkeypatch.setattr(story_module, "FIRST_SECONDS", 1e9)
+    summary = runs / "random-seed1" / "summary.json"
+    kept = summary.read_text()
+    summary.unlink()
+    teller = Teller(Follower(runs))
+    assert teller.look() is not None
+    assert teller.look() is None
+    summary.write_text(kept)
+    told = teller.look()
+    assert json.loads(told["progress"])["text"].endswith("finished")
+    assert teller.look() is None
+
+
 def test_a_view_that_fails_does_not_end_the_watching(runs, monkeypatch, caplog):
     def broken(subject):
         raise ZeroDivisionError

@@ -111,6 +111,11 @@ class Follower:
         title = self._runs[0].run.config.preset if self._runs else self._folder.name
         return Sight(self._folder, title, gathered, progress)
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether all runs known have written their last file; a glance, without reading any."""
+        return bool(self._runs) and all((run.run.folder / SUMMARY).exists() for run in self._runs)
+
     def _open(self) -> bool:
         """Find out which runs there are, if that may have changed; return whether it has."""
         stamp = _stamp(self._folder / EXPERIMENT, self._folder / CONFIG)

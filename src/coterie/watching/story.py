@@ -75,7 +75,7 @@ class Teller:
     def _look(self, is_last: bool) -> bool:
         """Look at the runs if it is time; return whether there is anything new."""
         now = time.monotonic()
-        if self._due > now and not is_last:
+        if self._due > now and not is_last and not self._is_unseen_end():
             return False
         begun = time.process_time()
         is_first = self._sight is None or not self._sight.gathered.runs
@@ -88,6 +88,10 @@ class Teller:
         pause = cost / (LOOK_SHARE * NUM_PROCESSORS)
         self._due = now + (min(pause, FIRST_SECONDS) if is_first else pause)
         return seen is not None
+
+    def _is_unseen_end(self) -> bool:
+        """Whether there is a last thing to tell: nobody should wait for that."""
+        return not (self._sight and self._sight.is_finished) and self._follower.has_ended
 
     def _make(
         self,
