@@ -107,7 +107,7 @@ def test_a_model_is_evaluated_once_while_it_is_the_same(make_simulation, schedul
         make_simulation(lambda: PENS(**pens), schedule=schedule) as careful,
         make_simulation(lambda: PENS(**pens), schedule=schedule) as forgetful,
     ):
-        forgetful._runtime._known = _Forgetful()
+        forgetful._runtime._evaluated = _Forgetful()
         often = _asked_for(forgetful)
         once = _asked_for(careful)
         for _ in range(3):

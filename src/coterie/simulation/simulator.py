@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,11 @@ from coterie.data.world import World
 from coterie.errors import ConfigError
 from coterie.learning.choice import Tell, make_trainer
 from coterie.models.layout import Layout
+from coterie.randomness import Key
 from coterie.simulation.believing import beliefs_due
 from coterie.simulation.peers import PeerRuntime
 from coterie.simulation.round import Round
+from coterie.simulation.runtime import Runtime
 from coterie.simulation.server import ServerRuntime
 from coterie.simulation.settings import SimulationSettings
 from coterie.simulation.state import State
@@ -34,9 +36,16 @@ class Simulation:
         *,
         threads: int = 1,
         tell: Tell = print,
+        keys: Sequence[Key] | None = None,
+        make_runtime: Callable[[State, Strategy], Runtime] | None = None,
     ) -> None:
+        """Make everything ready for round 0.
+
+        A real peer is a world of one: it gives the `keys` of its draws, and its own runtime.
+        """
         first = make_strategy()
-        check_world(world, first, settings)
+        if make_runtime is None:
+            check_world(world, first, settings)
         self.world = world
         self.settings = settings
         self.next_round = 0
@@ -48,13 +57,17 @@ class Simulation:
             settings,
             first.num_models(len(world.cluster_names)) if isinstance(first, ServerStrategy) else 0,
             distinct_server_models=isinstance(first, ServerStrategy) and first.distinct_models,
+            keys=keys,
         )
         self.state.enter(0)
-        self._runtime: ServerRuntime | PeerRuntime = (
-            ServerRuntime(self.state, first)
-            if isinstance(first, ServerStrategy)
-            else PeerRuntime(self.state, _for_every_peer(make_strategy, world.num_peers))
-        )
+        self._runtime: ServerRuntime | Runtime
+        if isinstance(first, ServerStrategy):
+            self._runtime = ServerRuntime(self.state, first)
+        elif make_runtime is not None:
+            self._runtime = make_runtime(self.state, first)
+        else:
+            strategies = _for_every_peer(make_strategy, world.num_peers)
+            self._runtime = PeerRuntime(self.state, strategies)
         self._bind_trainer(build, threads)
 
     def _bind_trainer(self, build: Callable[[], nn.Module], threads: int) -> None:
@@ -157,6 +170,13 @@ def check_world(
     """Refuse what cannot work with these peers and targets."""
     strategy.check(world.num_peers)
     settings.network.check(world.num_peers)
+    check_targets(world, strategy, settings)
+
+
+def check_targets(
+    world: World, strategy: Strategy | ServerStrategy, settings: SimulationSettings
+) -> None:
+    """Refuse to go by accuracy where there are no classes."""
     if world.is_classification:
         return
     if settings.best_by == "accuracy":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +16,7 @@ from coterie.learning.trainer import EvaluateJob, Matrix, ModelReference, Traine
 from coterie.memory import shared_array
 from coterie.models.layout import Layout
 from coterie.models.vector import initial_vector
-from coterie.randomness import key_bits
+from coterie.randomness import Key, key_bits
 from coterie.simulation.network import Network
 from coterie.simulation.progress import Progress
 from coterie.simulation.round import Round
@@ -42,11 +42,15 @@ class State:
         num_server_models: int = 0,
         *,
         distinct_server_models: bool = False,
+        keys: Sequence[Key] | None = None,
     ) -> None:
         self.world = world
         self.settings = settings
         self.layout = layout
         self.num_peers = world.num_peers
+        # A peer's number is the key of its draws: a run with more peers starts the first ones
+        # alike. A real peer, alone in its process, brings the key it has among all.
+        self.keys: Sequence[Key] = range(world.num_peers) if keys is None else keys
         shape = (world.num_peers, layout.size)
         self.current: Matrix = shared_array(shape, np.float32)
         self.published: Matrix = shared_array(shape, np.float32)
@@ -70,15 +74,22 @@ class State:
         self._latest = np.full((2, world.num_peers), np.nan)
         self._tested = np.full((2, world.num_peers), np.nan)
         common = settings.initialisation == "common"
-        self._initialise(self.current, build, common=common)
-        self._initialise(self.server, build, common=common and not distinct_server_models)
+        self._initialise(self.current, build, self.keys, common=common)
+        every = range(num_server_models)
+        self._initialise(self.server, build, every, common=common and not distinct_server_models)
         self.best[:] = self.current
 
-    def _initialise(self, rows: Matrix, build: Callable[[], nn.Module], *, common: bool) -> None:
+    def _initialise(
+        self,
+        rows: Matrix,
+        build: Callable[[], nn.Module],
+        keys: Sequence[Key],
+        *,
+        common: bool,
+    ) -> None:
         start = initial_vector(build, key_bits(self.settings.seed, "initial weights"))
-        for row in range(len(rows)):
-            # The peer's number is the key: a run with more peers starts the first ones alike.
-            bits = key_bits(self.settings.seed, "initial weights", row)
+        for row, key in enumerate(keys):
+            bits = key_bits(self.settings.seed, "initial weights", key)
             rows[row] = start if common else initial_vector(build, bits)
 
     def keep_for(self, metrics: frozenset[Metric]) -> None:

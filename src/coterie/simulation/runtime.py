@@ -1,0 +1,253 @@
+"""Drives peers' strategies: what every runtime does alike, wherever the models come from."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from coterie.errors import StrategyError
+from coterie.learning.trainer import Matrix, ModelReference, TrainJob
+from coterie.randomness import generator, key_bits
+from coterie.simulation.believing import belief_columns
+from coterie.simulation.round import Round
+from coterie.simulation.state import Peers, State, copy_rows
+from coterie.strategies.base import (
+    AskScore,
+    Fetch,
+    Me,
+    Merge,
+    Plan,
+    Receive,
+    Request,
+    Score,
+    Send,
+    Strategy,
+    Train,
+)
+
+Answers = dict[int, Any]
+
+
+class Runtime(ABC):
+    """Answers the requests of the peers whose models are in `state`; a subclass moves models.
+
+    Here peers are the rows of `state`; others are known by number only.
+    """
+
+    def __init__(self, state: State, strategies: list[Strategy]) -> None:
+        self._state = state
+        self.strategies = strategies
+        self._everybody = np.arange(state.num_peers)
+        self._messages = [strategy.message() for strategy in strategies]
+        self._held: list[dict[int, Matrix]] = [{} for _ in strategies]
+        """The models of others that each peer has got in this round."""
+        self._fetched: list[set[int]] = [set() for _ in strategies]
+        self._trainings = np.zeros(state.num_peers, dtype=np.int64)
+        # The order in which waiting requests are answered: what peers send each other comes
+        # before what they receive, and training last, so that all peers train together.
+        self._handlers: dict[type[Request], Callable[[Round, dict[int, Any]], Answers]] = {
+            Send: self._send,
+            Fetch: self._fetch,
+            AskScore: self._ask_score,
+            Score: self._score,
+            Receive: self._receive,
+            Merge: self._merge,
+            Train: self._train,
+        }
+
+    def start(self, now: Round) -> None:
+        """Round 0: everybody trains alone once and publishes the result."""
+        self._trainings[:] = 0
+        self._train(now, {peer: Train() for peer in range(self._state.num_peers)})
+        self._finish(now, self._everybody)
+
+    def run(self, now: Round) -> None:
+        """Run one round for the active peers."""
+        self._trainings[:] = 0
+        self._run(now)
+        now.chosen = [strategy.neighbours() for strategy in self.strategies]
+
+    @abstractmethod
+    def _run(self, now: Round) -> None:
+        """Drive and finish the active peers, in whichever order."""
+
+    @abstractmethod
+    def _known(self) -> Peers:
+        """Return the numbers of everybody who could be asked, those here included."""
+
+    @abstractmethod
+    def _asked(self) -> Peers:
+        """Return whose beliefs are recorded."""
+
+    @abstractmethod
+    def _send(self, now: Round, requests: dict[int, Send]) -> Answers:
+        """Push models."""
+
+    @abstractmethod
+    def _fetch(self, now: Round, requests: dict[int, Fetch]) -> Answers:
+        """Get models, and hold them."""
+
+    @abstractmethod
+    def _ask_score(self, now: Round, requests: dict[int, AskScore]) -> Answers:
+        """Have models measured by others."""
+
+    @abstractmethod
+    def _score(self, now: Round, requests: dict[int, Score]) -> Answers:
+        """Measure models that were fetched."""
+
+    @abstractmethod
+    def _receive(self, now: Round, requests: dict[int, Receive]) -> Answers:
+        """Take what was pushed, and hold it."""
+
+    def note_beliefs(self, now: Round) -> None:
+        """Note what peers believe about each other now, and whom they would choose next."""
+        # A generator of its own: whoever draws from it takes nothing from the next round.
+        rng = generator(self._state.settings.seed, "beliefs", now.number)
+        believed = {
+            peer: self.strategies[peer].beliefs(self._me(now, peer, now.number + 1, rng))
+            for peer in self._asked().tolist()
+        }
+        now.beliefs = belief_columns(believed, now.truth.clusters)
+
+    def _drive(self, now: Round, peers: Peers) -> None:
+        seed = self._state.settings.seed
+        plans = {}
+        for peer in peers.tolist():
+            rng = generator(seed, "strategy", self._state.keys[peer], now.number)
+            plans[peer] = self.strategies[peer].round(self._me(now, peer, now.number, rng))
+            self._held[peer].clear()
+            self._fetched[peer].clear()
+        waiting: dict[int, Request] = {}
+        for peer, plan in plans.items():
+            self._step(plan, peer, None, waiting)
+        while waiting:
+            kind = next(k for k in self._handlers if any(type(r) is k for r in waiting.values()))
+            batch = {peer: r for peer, r in waiting.items() if type(r) is kind}
+            answers = self._handlers[kind](now, batch)
+            for peer in batch:
+                del waiting[peer]
+                self._step(plans[peer], peer, answers.get(peer), waiting)
+
+    def _step(self, plan: Plan, peer: int, answer: Any, waiting: dict[int, Request]) -> None:
+        try:
+            request = plan.send(answer)
+        except StopIteration:
+            return
+        if type(request) not in self._handlers:
+            raise StrategyError(
+                f"Strategy '{self.strategies[peer].name}' yielded {request!r}, which is not a "
+                f"request; use one of {', '.join(kind.__name__ for kind in self._handlers)}."
+            )
+        waiting[peer] = request
+
+    def _me(self, now: Round, peer: int, number: int, rng: np.random.Generator) -> Me:
+        return Me(
+            peer=peer,
+            round=number,
+            known=self._known(),
+            num_samples=len(self._state.samples[peer].train),
+            rng=rng,
+            validation_accuracy=float(now.measures["validation_accuracy_before"][peer]),
+            truth=now.truth if self.strategies[peer].uses_ground_truth else None,
+        )
+
+    @abstractmethod
+    def _exists(self, peer: int) -> bool:
+        """Whether there is anybody of this number."""
+
+    def _check_targets(self, now: Round, peer: int, request: Fetch | AskScore | Send) -> None:
+        for target in request.peers:
+            if target == peer or not self._exists(target):
+                wrong = "itself" if target == peer else f"peer {target}, who does not exist"
+                raise self._broken(now, peer, f"chose {wrong} in {request}")
+
+    def _broken(self, now: Round, peer: int, what: str) -> StrategyError:
+        return StrategyError(
+            f"Strategy '{self.strategies[peer].name}' of peer {peer} {what}, in round {now.number}."
+        )
+
+    def _merge(self, now: Round, requests: dict[int, Merge]) -> Answers:
+        for peer, request in requests.items():
+            self._check_merge(now, peer, request.weights)
+            mine = self._state.current[peer]
+            for part in self._state.layout.last_layers(self._state.depth(request.last_layers)):
+                mine[part] *= np.float32(request.weights.get(peer, 0.0))
+                for other, weight in request.weights.items():
+                    if other != peer:
+                        mine[part] += np.float32(weight) * self._held[peer][other][part]
+            for other, weight in request.weights.items():
+                if other != peer:
+                    now.exchanges.merged(peer, other, weight)
+                    now.merged[peer] = True
+        return {}
+
+    def _check_merge(self, now: Round, peer: int, weights: Mapping[int, float]) -> None:
+        for other, weight in weights.items():
+            if other != peer and other not in self._held[peer]:
+                raise self._broken(now, peer, f"merged peer {other} without having its model")
+            if not math.isfinite(weight):
+                raise self._broken(now, peer, f"gave peer {other} the merge weight {weight}")
+        if not math.isclose(sum(weights.values()), 1.0, abs_tol=1e-6):
+            raise self._broken(
+                now, peer, f"merged with weights that sum to {sum(weights.values())} instead of 1"
+            )
+
+    def _train(self, now: Round, requests: dict[int, Train]) -> Answers:
+        self._state.validate_merged(now, np.array([p for p in requests if now.merged[p]], np.int64))
+        state, jobs = self._state, []
+        for peer, request in requests.items():
+            bits = key_bits(
+                state.settings.seed,
+                "training",
+                state.keys[peer],
+                now.number,
+                int(self._trainings[peer]),
+            )
+            if self._state.untrained is not None and self._trainings[peer] == 0:
+                self._state.untrained[peer] = self._state.current[peer]
+            self._trainings[peer] += 1
+            jobs.append(
+                TrainJob(
+                    ModelReference("current", peer),
+                    state.samples[peer].train,
+                    request.epochs or state.settings.training.epochs,
+                    bits,
+                    state.depth(request.last_layers),
+                )
+            )
+        careful = np.array([p for p, r in requests.items() if r.only_if_better], np.int64)
+        before, kept = state.validation_losses(careful), state.current[careful]
+        losses = dict(zip(requests, state.trainer.train(jobs), strict=True))
+        state.note_training(now, losses)
+        worse = ~(state.validation_losses(careful) < before)
+        state.current[careful[worse]] = kept[worse]
+        return losses
+
+    def _finish(self, now: Round, peers: Peers) -> None:
+        """Validate what came out of the round and publish it."""
+        self._state.validate_trained(now, peers)
+        copy_rows(self._state.published, self._state.current, peers)
+        for peer in peers:
+            self._messages[peer] = self.strategies[peer].message()
+
+    def serve_best(self, peers: Peers) -> None:
+        """From now on these peers, which have stopped, serve their best models."""
+        copy_rows(self._state.current, self._state.best, peers)
+        copy_rows(self._state.published, self._state.best, peers)
+
+    def save(self) -> dict[str, Any]:
+        """Return what must survive between rounds, as plain data."""
+        return {
+            "strategies": [strategy.save() for strategy in self.strategies],
+            "messages": [dict(message) for message in self._messages],
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Take back what `save` returned."""
+        for strategy, state in zip(self.strategies, saved["strategies"], strict=True):
+            strategy.restore(state)
+        self._messages = list(saved["messages"])
