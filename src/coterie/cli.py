@@ -45,6 +45,7 @@ from coterie.options import (
     named_strategies,
 )
 from coterie.pages.command import report
+from coterie.peer.command import app as peer
 from coterie.watching.command import Watch, watch, watched
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ app.command()(export)
 app.command()(figures)
 app.command()(report)
 app.command()(watch)
+app.add_typer(peer, name="peer")
 
 
 def main() -> None:

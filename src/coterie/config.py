@@ -1,33 +1,29 @@
-"""The full configuration of a run, and errors that name the nearest valid key."""
+"""The full configuration of a run."""
 
 from __future__ import annotations
 
 import os
-import typing
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, Field, ValidationError, field_validator
+from pydantic import Field, field_validator
 from torch import nn
 
+from coterie.checking import checked, read_settings
 from coterie.data.dataset import Dataset
 from coterie.data.datasets import load_dataset
 from coterie.data.drift import Drift, NoDrift
 from coterie.data.scenario import PeerSettings, Scenario
 from coterie.data.shifts import NoShift, Shift
 from coterie.data.synthetic import linear_regression
-from coterie.errors import ConfigError, StorageError, nearest
+from coterie.errors import ConfigError, nearest
 from coterie.models.architectures import architecture, check_fits
 from coterie.models.imagenet import load_imagenet_weights
 from coterie.settings import Settings
 from coterie.simulation.settings import SimulationSettings
-from coterie.storage import explained
 from coterie.strategies import make_strategy
-
-# As safe as the other, and ten times as fast where libyaml is there: sweeps have many files.
-_SAFE_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 LINEAR = "linear-regression"
 """The dataset name under which synthetic regression is made, one task per time it is named."""
@@ -109,10 +105,7 @@ class RunConfig(SimulationSettings):
 
 def parse(settings: Mapping[str, Any]) -> RunConfig:
     """Return a checked configuration; mistakes become a ConfigError that says what to do."""
-    try:
-        return RunConfig.model_validate(settings)
-    except ValidationError as error:
-        raise ConfigError("\n".join(_explain(dict(each)) for each in error.errors())) from None
+    return checked(RunConfig, settings)
 
 
 def with_changes(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
@@ -141,17 +134,7 @@ def to_yaml(config: RunConfig) -> str:
 
 def read_yaml(path: Path) -> RunConfig:
     """Read a configuration that `to_yaml` wrote."""
-    try:
-        with explained(f"read the configuration {path}"):
-            settings = yaml.load(path.read_text(), Loader=_SAFE_LOADER)  # noqa: S506
-    except (ValueError, yaml.YAMLError) as error:
-        raise StorageError(f"Cannot read the configuration {path}: {error}") from None
-    if not isinstance(settings, dict):
-        raise ConfigError(f"{path} does not hold a configuration.")
-    try:
-        return parse(settings)
-    except ConfigError as error:
-        raise ConfigError(f"{path} cannot be used.\n{error}") from None
+    return read_settings(RunConfig, path)
 
 
 def build_model(config: RunConfig, num_outputs: int) -> nn.Module:
@@ -207,60 +190,3 @@ def _set(settings: dict[str, Any], dotted: str, value: Any) -> None:
         # Another kind has other settings: the old ones would not fit.
         place.clear()
     place[last] = value
-
-
-_EXPECTED = {
-    "model_type": "a group of settings, such as {key: value}",
-    "model_attributes_type": "a group of settings, such as {kind: …, key: value}",
-    "dict_type": "a group of settings, such as {key: value}",
-    "tuple_type": "a list, such as [a, b]",
-}
-"""What pydantic would explain in words of Python."""
-
-
-def _explain(error: dict[str, Any]) -> str:
-    where, kind = _at(tuple(error["loc"]))
-    given = error["input"]
-    match error["type"]:
-        case "extra_forbidden":
-            _, group = _at(tuple(error["loc"][:-1]))
-            known = group.model_fields if _is_model(group) else ()
-            return f"There is no setting '{where}'.{nearest(str(error['loc'][-1]), known)}"
-        case "missing":
-            return f"The setting '{where}' is missing."
-        case "union_tag_invalid":
-            tag = str(error["ctx"]["tag"])
-            return f"{where}.kind = '{tag}' cannot be used.{nearest(tag, _kinds(kind))}"
-        case "union_tag_not_found":
-            known = ", ".join(_kinds(kind))
-            return f"{where} = {given!r} cannot be used: {where}.kind is missing. Known: {known}."
-    expected = _EXPECTED.get(error["type"])
-    message = f"expected {expected}" if expected else error["msg"].removeprefix("Value error, ")
-    return f"{where} = {given!r} cannot be used: {message}."
-
-
-def _at(place: tuple[int | str, ...]) -> tuple[str, Any]:
-    """Return the dotted key of a place that pydantic named, and the type of what is there.
-
-    Pydantic puts the kind of a union into the place; a user does not.
-    """
-    kind: Any = RunConfig
-    keys = []
-    for part in place:
-        if not _is_model(kind) and part in _kinds(kind):
-            kind = _kinds(kind)[str(part)]
-            continue
-        field = kind.model_fields.get(str(part)) if _is_model(kind) else None
-        kind = field.annotation if field else None
-        keys.append(str(part))
-    return ".".join(keys), kind
-
-
-def _kinds(union: Any) -> dict[str, Any]:
-    """Return the members of a union of settings by their kinds."""
-    members = [member for member in typing.get_args(union) if _is_model(member)]
-    return {m.model_fields["kind"].default: m for m in members if "kind" in m.model_fields}
-
-
-def _is_model(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, BaseModel)

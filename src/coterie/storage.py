@@ -21,12 +21,17 @@ PARTIAL = ".partial"
 """The ending of files that are still being written; whatever bears it may be deleted."""
 
 
-def write_atomically(folder: Path, write: Callable[[BinaryIO], str]) -> Path:
-    """Let `write` fill a new file and name it; it appears in the folder whole or not at all."""
+def write_atomically(
+    folder: Path, write: Callable[[BinaryIO], str], *, private: bool = False
+) -> Path:
+    """Let `write` fill a new file and name it; it appears in the folder whole or not at all.
+
+    A private file can be read by its owner only, from the moment on when it exists.
+    """
     partial = folder / f"{os.getpid()}{PARTIAL}"
     with explained(f"write to {folder}"):
         try:
-            with partial.open("wb") as file:
+            with open(partial, "wb", opener=_open_private if private else None) as file:
                 name = write(file)
                 file.flush()
                 os.fsync(file.fileno())
@@ -36,14 +41,20 @@ def write_atomically(folder: Path, write: Callable[[BinaryIO], str]) -> Path:
     return folder / name
 
 
-def write_text(path: Path, text: str) -> None:
+def _open_private(path: str, flags: int) -> int:
+    """Open a new file of mode 0600; one that is there may have been opened by others before."""
+    Path(path).unlink(missing_ok=True)
+    return os.open(path, flags | os.O_EXCL, 0o600)
+
+
+def write_text(path: Path, text: str, *, private: bool = False) -> None:
     """Write a small text file atomically."""
 
     def fill(file: BinaryIO) -> str:
         file.write(text.encode())
         return path.name
 
-    write_atomically(path.parent, fill)
+    write_atomically(path.parent, fill, private=private)
 
 
 def make_folder(path: Path) -> None:
@@ -92,11 +103,11 @@ def explained(what: str) -> Iterator[None]:
 def _reason(error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return (
-            f"{error.strerror}. Make room on the disk, or choose another folder with --out; what "
-            "was saved before is intact."
+            f"{error.strerror}. Make room on the disk, or choose another folder (--out or "
+            "--folder); what was saved before is intact."
         )
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return f"{error.strerror}. Choose a folder you may write to with --out."
+        return f"{error.strerror}. Choose a folder you may write to (--out or --folder)."
     if error.errno in (errno.ENOTDIR, errno.ENAMETOOLONG, errno.ENOENT, errno.EEXIST):
-        return f"{error.strerror}. Check the path, or choose another folder with --out."
+        return f"{error.strerror}. Check the path, or choose another folder (--out or --folder)."
     return f"{error.strerror or error}."

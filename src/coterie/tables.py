@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.sampling import Chances
-from coterie.strategies.base import Beliefs, Me, Message, Offer
+from coterie.strategies.base import PEERS, Beliefs, Me, Message, Offer
 
 Values: TypeAlias = npt.NDArray[np.float64]
 Hops: TypeAlias = Literal["two", "any"]
@@ -72,7 +72,7 @@ class SimilarityTable:
         everybody = np.arange(len(self._measured))
         values = self._measured if hops == "two" else self.similarities(everybody)
         known = np.flatnonzero(~np.isnan(values))
-        return {"peers": known, "similarities": values[known]}
+        return {PEERS: known, "similarities": values[known]}
 
     def save(self) -> dict[str, Any]:
         """Return the table as plain data."""
@@ -107,7 +107,7 @@ def _at(values: Values, peers: npt.NDArray[np.int64]) -> Values:
 
 def _entries(message: Message) -> tuple[npt.NDArray[np.int64], Values]:
     """Return whom a message tells about and what; nothing if it is not a table at all."""
-    peers, similarities = message.get("peers"), message.get("similarities")
+    peers, similarities = message.get(PEERS), message.get("similarities")
     if (
         peers is None
         or similarities is None

@@ -65,7 +65,7 @@ def test_tables_that_travel_are_counted(make_simulation):
         simulation.advance()
         now = simulation.advance()
         size = simulation.state.layout.num_bytes
-        assert set(now.exchanges.columns()["bytes"]) == {size + 2 * 16}
+        assert set(now.exchanges.columns()["bytes"]) == {size + 2 * (32 + 8)}
 
 
 def test_an_unannounced_change_cannot_be_measured(make_simulation):

@@ -14,6 +14,8 @@ import numpy.typing as npt
 
 from coterie.data.dataset import Dataset, Inputs, Targets, check_samples
 from coterie.data.holdout import random_holdout, stratified_holdout
+from coterie.data.images import normalise
+from coterie.data.own import PeerData
 from coterie.data.sources import reading
 from coterie.errors import DataError
 from coterie.randomness import generator
@@ -22,6 +24,8 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 _TRAIN_INPUTS = ("train_images", "x_train", "train_inputs")
 _TRAIN_TARGETS = ("train_labels", "y_train", "train_targets")
+_VALIDATION_INPUTS = ("validation_images", "x_validation", "validation_inputs")
+_VALIDATION_TARGETS = ("validation_labels", "y_validation", "validation_targets")
 _TEST_INPUTS = ("test_images", "x_test", "test_inputs")
 _TEST_TARGETS = ("test_labels", "y_test", "test_targets")
 _CLASSES = ("classes",)
@@ -43,7 +47,7 @@ def read_npz(path: Path) -> Dataset:
         test_inputs = _inputs(_required(arrays, _TEST_INPUTS, path), f"{path}, test inputs")
         test_targets = _targets(_required(arrays, _TEST_TARGETS, path), f"{path}, test targets")
     else:
-        train, test = _holdout(targets, path.name)
+        train, test = _holdout(targets, "npz-test", path.name)
         test_inputs, test_targets = inputs[test], targets[test]
         inputs, targets = inputs[train], targets[train]
     if targets.dtype != test_targets.dtype or inputs.dtype != test_inputs.dtype:
@@ -55,9 +59,34 @@ def read_npz(path: Path) -> Dataset:
     return Dataset(path.stem, inputs, targets, test_inputs, test_targets, classes)
 
 
+def read_peer(path: Path) -> PeerData:
+    """Read what one peer has; if no part is for validation, a fifth of the training data is."""
+    dataset = read_npz(path)
+    arrays = _load(path)
+    inputs, targets = dataset.inputs, dataset.targets
+    if any(key in arrays for key in (*_VALIDATION_INPUTS, *_VALIDATION_TARGETS)):
+        where = f"{path}, validation"
+        held_out = (
+            _inputs(_required(arrays, _VALIDATION_INPUTS, path), f"{where} inputs"),
+            _targets(_required(arrays, _VALIDATION_TARGETS, path), f"{where} targets"),
+        )
+    else:
+        train, validation = _holdout(targets, "npz-validation", path.name)
+        held_out = inputs[validation], targets[validation]
+        inputs, targets = inputs[train], targets[train]
+    return PeerData(
+        train=(normalise(inputs), targets),
+        validation=(normalise(held_out[0]), held_out[1]),
+        test=(normalise(dataset.test_inputs), dataset.test_targets),
+    )
+
+
 def _load(path: Path) -> Arrays:
     """Return the accepted arrays of the file; others are not even read."""
-    accepted = {*_TRAIN_INPUTS, *_TRAIN_TARGETS, *_TEST_INPUTS, *_TEST_TARGETS, *_CLASSES}
+    accepted = {
+        *(*_TRAIN_INPUTS, *_TRAIN_TARGETS, *_VALIDATION_INPUTS, *_VALIDATION_TARGETS),
+        *(*_TEST_INPUTS, *_TEST_TARGETS, *_CLASSES),
+    }
     try:
         expected = "a .npz archive of plain (not object) numpy arrays"
         # Opened here, because numpy leaves a damaged archive open.
@@ -104,8 +133,8 @@ def _required(arrays: Arrays, accepted: tuple[str, ...], path: Path) -> npt.NDAr
             return arrays[name]
     raise DataError(
         f"{path} holds no array called {' or '.join(accepted)}. "
-        f"Known: {', '.join(sorted(arrays))}. Test inputs and test targets come together or not "
-        "at all."
+        f"Known: {', '.join(sorted(arrays))}. Inputs and targets of a part come together or not at "
+        "all."
     )
 
 
@@ -147,8 +176,10 @@ def _float32(array: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         return np.ascontiguousarray(array, dtype=np.float32)
 
 
-def _holdout(targets: Targets, name: str) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    random = generator(0, "npz-test", name)
+def _holdout(
+    targets: Targets, purpose: str, name: str
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    random = generator(0, purpose, name)
     if targets.dtype == np.int64:
         return stratified_holdout(targets.astype(np.int64), random)
     return random_holdout(len(targets), random)

@@ -9,8 +9,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from coterie.strategies.base import PEERS, Message
+
+ID_BYTES = 32
+"""What a peer is named by outside: the SHA-256 of its public key."""
 SERVER = -1
 """The number that stands for the server in exchanges of server-side strategies."""
+
+
+def message_bytes(message: Message) -> int:
+    """Return how many bytes a message takes on its way, where peers have ids, not numbers."""
+    return sum(
+        array.size * ID_BYTES if name == PEERS else array.nbytes for name, array in message.items()
+    )
 
 
 @dataclass

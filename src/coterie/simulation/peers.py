@@ -11,6 +11,7 @@ import numpy as np
 from coterie.learning.trainer import Matrix
 from coterie.randomness import generator
 from coterie.simulation.believing import asked_peers
+from coterie.simulation.exchanges import message_bytes
 from coterie.simulation.round import Round
 from coterie.simulation.runtime import Answers, Runtime
 from coterie.simulation.scoring import Known, Question, measure
@@ -81,7 +82,7 @@ class PeerRuntime(Runtime):
             offers = []
             updates = self._state.layout.num_bytes * self._num_updates(peer)
             for sender in request.peers:
-                beside = updates + sum(array.nbytes for array in self._messages[sender].values())
+                beside = updates + message_bytes(self._messages[sender])
                 if self._transmit(now, "fetch", peer, peer, sender, beside):
                     offers.append(self._offer(sender))
                     self._held[peer][sender] = self._state.published[sender]

@@ -77,6 +77,15 @@ SCHEMAS = {
             ("probability", pa.float64()),
         ]
     ),
+    "arrivals": pa.schema(
+        [
+            *_WHO,
+            ("other", pa.int32()),
+            ("other_round", pa.int32()),
+            ("age_seconds", pa.float64()),
+            ("seconds", pa.float64()),
+        ]
+    ),
     "timings": pa.schema(
         [("round", pa.int32()), ("wall_seconds", pa.float64()), ("cpu_seconds", pa.float64())]
     ),

@@ -48,6 +48,8 @@ class Round:
     """The neighbours each peer stated when the round ended; None: it keeps no list."""
     beliefs: Columns = field(default_factory=dict)
     """What peers believed about each other when the round ended; empty if nobody was asked."""
+    arrivals: Columns = field(default_factory=dict)
+    """How old models were that came over a real network; empty in a simulation."""
 
     def __post_init__(self) -> None:
         self.merged = np.zeros(len(self.online), dtype=bool)
@@ -64,6 +66,7 @@ class Round:
             "similarities": self.similarities,
             "chosen_neighbours": chosen_statistics(self.chosen, self.truth.clusters),
             "beliefs": self.beliefs,
+            "arrivals": self.arrivals,
         }
         return self._peers_and_exchanges() | {
             name: {"round": np.full(len(columns["peer"]), self.number, np.int32), **columns}
@@ -78,7 +81,8 @@ class Round:
         who = {
             "round": np.full(num_peers, self.number, dtype=np.int32),
             "peer": np.arange(num_peers, dtype=np.int32),
-            "cluster": self.truth.clusters.astype(np.int32),
+            # A real peer knows of others than those here, who record for themselves.
+            "cluster": self.truth.clusters[:num_peers].astype(np.int32),
         }
         return {
             "metrics": {
@@ -86,11 +90,18 @@ class Round:
                 "step": np.full(num_peers, self.step, dtype=np.int32),
                 "status": np.array(STATUSES, dtype=object)[status],
                 **self.measures,
-                **traffic(exchanges, num_peers),
+                **_first(traffic(exchanges, len(self.truth.clusters)), num_peers),
             },
             "exchanges": {
                 "round": np.full(len(exchanges["kind"]), self.number, dtype=np.int32),
                 **exchanges,
             },
-            "neighbours": {**who, **neighbour_statistics(exchanges, self.truth.clusters)},
+            "neighbours": {
+                **who,
+                **_first(neighbour_statistics(exchanges, self.truth.clusters), num_peers),
+            },
         }
+
+
+def _first(columns: Columns, count: int) -> Columns:
+    return {name: values[:count] for name, values in columns.items()}

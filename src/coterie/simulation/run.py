@@ -26,13 +26,35 @@ def run_to_end(
     tell: Tell = print,
     asked_to_stop: Callable[[], bool] | None = None,
 ) -> None:
+    """Resume, if there is something to, and advance until finished; see `advance_to_end`."""
+    if checkpoints is not None:
+        resume(simulation, recorder, checkpoints, tell)
+    advance_to_end(
+        simulation,
+        recorder,
+        checkpoints,
+        checkpoint_every=checkpoint_every,
+        on_round=on_round,
+        tell=tell,
+        asked_to_stop=asked_to_stop,
+    )
+
+
+def advance_to_end(
+    simulation: Simulation,
+    recorder: Recorder,
+    checkpoints: Checkpoints | None = None,
+    *,
+    checkpoint_every: int = 1,
+    on_round: Callable[[Round], None] | None = None,
+    tell: Tell = print,
+    asked_to_stop: Callable[[], bool] | None = None,
+) -> None:
     """Advance until finished. Whatever ends it, what was computed is on disk.
 
     After a first Ctrl-C the round is finished and saved; a second one ends at once and loses what
     came after the last checkpoint. Whoever gives `asked_to_stop` answers Ctrl-C himself.
     """
-    if checkpoints is not None:
-        _resume(simulation, recorder, checkpoints, tell)
     with nullcontext(asked_to_stop) if asked_to_stop else stop_by_signal(tell) as asked:
         try:
             while not simulation.finished:
@@ -54,9 +76,10 @@ def run_to_end(
         recorder.finish()
 
 
-def _resume(
+def resume(
     simulation: Simulation, recorder: Recorder, checkpoints: Checkpoints, tell: Tell
 ) -> None:
+    """Continue from the newest checkpoint that is not damaged."""
     saved = checkpoints.read_newest(tell)
     if saved is not None:
         simulation.restore(saved)

@@ -30,6 +30,9 @@ Depth: TypeAlias = int | Literal["classifier"] | None
 """How many of the last layers: a number, the trailing linear layers, or None for all."""
 Message: TypeAlias = Mapping[str, npt.NDArray[Any]]
 """Named arrays that travel with a model, such as a similarity table."""
+PEERS = "peers"
+"""Under this name a message holds numbers of peers (n,), which mean somebody else to another peer:
+a runtime translates them. What it cannot translate it leaves out, here and in all other arrays."""
 State: TypeAlias = dict[str, Any]
 """Plain data: numbers, text, None, arrays, and lists and dicts of these."""
 
@@ -233,6 +236,9 @@ class Configurable(ABC):
 
 class Strategy(Configurable):
     """One peer's way to choose whom to train with; subclasses are dataclasses."""
+
+    takes_pushes: ClassVar[bool] = False
+    """Whether I ask for `Receive`: a real peer refuses models that nobody would take."""
 
     @abstractmethod
     def round(self, me: Me) -> Plan:

@@ -12,6 +12,7 @@ from coterie.strategies.base import Me, Merge, Plan, Receive, Send, Strategy, Tr
 class Gossip(Strategy):
     """Sends its model to one random peer each round; averages pairwise what arrives."""
 
+    takes_pushes = True
     name = "gossip"
     summary = "sends its model to one random peer, averages what arrives one by one"
 

@@ -1,0 +1,107 @@
+"""Answers other peers: what I offer, how far I am, and how good their models are on my data."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from coterie.peer.judge import Judge
+from coterie.peer.rejections import Reason, Rejected
+from coterie.peer.transport.interface import (
+    Host,
+    Model,
+    PeerKey,
+    Phase,
+    Published,
+    Pulled,
+    Vector,
+)
+
+NUM_KEPT = 2
+"""How many published models are kept: a peer may still need the one before the newest."""
+
+
+class PeerHost(Host):
+    """What others may know of me; lives on the event loop."""
+
+    def __init__(self, judge: Judge, *, takes_pushes: bool, largest_inbox: int) -> None:
+        self._judge = judge
+        self._takes_pushes = takes_pushes
+        self._largest_inbox = largest_inbox
+        self._kept: dict[int, Published] = {}
+        self._round, self._phase = 0, Phase.ENTERED
+        self._inbox: dict[PeerKey, Pulled] = {}
+        self._news = asyncio.Condition()
+
+    async def reach(self, round_number: int, phase: Phase) -> None:
+        """Note how far I am; phases of a round only go forward."""
+        async with self._news:
+            self._round, self._phase = max((self._round, self._phase), (round_number, phase))
+            self._news.notify_all()
+
+    async def publish(self, round_number: int, num_samples: int, model: Model) -> None:
+        """Offer a model from now on, and forget the oldest."""
+        async with self._news:
+            self._kept[round_number] = Published(round_number, num_samples, time.monotonic(), model)
+            for old in sorted(self._kept)[:-NUM_KEPT]:
+                del self._kept[old]
+        await self.reach(round_number, Phase.PUBLISHED)
+
+    async def published(self, round_number: int | None, wait_seconds: float) -> Published | None:
+        """Return the model of a round, or the newest; None if it is not there in time."""
+        await self._wait(lambda: self._has(round_number), wait_seconds)
+        if round_number is None:
+            return self._kept[max(self._kept)] if self._kept else None
+        return self._kept.get(round_number)
+
+    def _has(self, round_number: int | None) -> bool:
+        """Whether waiting is over: what comes later cannot bring back an old round."""
+        if not self._kept:
+            return False
+        return round_number is None or max(self._kept) >= round_number
+
+    async def reached(
+        self, round_number: int, phase: Phase, wait_seconds: float
+    ) -> tuple[int, Phase, int | None]:
+        """Wait for a phase of a round; return how far I am, and the newest published round."""
+        await self._wait(lambda: (self._round, self._phase) >= (round_number, phase), wait_seconds)
+        return self._round, self._phase, max(self._kept, default=None)
+
+    async def score(self, model: Vector, metric: str, round_number: int | None) -> float:
+        """Measure somebody's model on my training data, of a round or of now."""
+        return await self._judge.measure(
+            model, metric, self._round if round_number is None else round_number
+        )
+
+    @property
+    def metrics(self) -> frozenset[str]:
+        """What can be measured on my data."""
+        return self._judge.metrics
+
+    @property
+    def takes_pushes(self) -> bool:
+        """Whether my strategy receives models that are pushed."""
+        return self._takes_pushes
+
+    async def receive(self, pulled: Pulled) -> None:
+        """Keep a pushed model until my strategy asks for it; of each sender the newest."""
+        if pulled.peer_id not in self._inbox and len(self._inbox) >= self._largest_inbox:
+            raise Rejected(Reason.BUSY, f"{self._largest_inbox} models are waiting for me already")
+        self._inbox[pulled.peer_id] = pulled
+
+    def take_arrivals(self) -> dict[PeerKey, Pulled]:
+        """Return what was pushed to me since I last asked."""
+        arrivals, self._inbox = self._inbox, {}
+        return arrivals
+
+    async def _wait(self, condition: Callable[[], bool], seconds: float) -> None:
+        async def wait() -> None:
+            async with self._news:
+                await self._news.wait_for(condition)
+
+        if not condition() and seconds > 0:
+            try:
+                await asyncio.wait_for(wait(), seconds)
+            except TimeoutError:
+                return

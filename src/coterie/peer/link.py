@@ -1,0 +1,232 @@
+"""Between the thread of my strategy and the event loop of the network."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import CancelledError
+from typing import Any, TypeVar
+
+import numpy as np
+
+from coterie.errors import Interrupted
+from coterie.peer.host import PeerHost
+from coterie.peer.rejections import Reason, Rejected
+from coterie.peer.transport.client import PeerClient
+from coterie.peer.transport.interface import Model, Part, PeerKey, Phase, Pulled
+from coterie.peer.transport.members import Members
+from coterie.peer.transport.settings import DeadlineSettings
+from coterie.strategies.base import PEERS, Message
+
+Answer = TypeVar("Answer")
+Fetched = list[tuple[int, Pulled | None]]
+
+
+class Link:
+    """What a strategy's thread asks of the network; it waits there for the answers."""
+
+    def __init__(
+        self,
+        client: PeerClient,
+        members: Members,
+        host: PeerHost,
+        deadlines: DeadlineSettings,
+        *,
+        synchronous: bool,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._client = client
+        self._members = members
+        self._host = host
+        self._deadlines = deadlines
+        self._synchronous = synchronous
+        self._waiting: set[asyncio.Task[Any]] = set()
+        self._is_stopping = False
+
+    def stop(self) -> None:
+        """Give up what is being waited for; called on the event loop."""
+        self._is_stopping = True
+        for task in self._waiting:
+            task.cancel()
+
+    def known(self) -> list[int]:
+        """Return the numbers of those who can be asked, without mine."""
+        return self._wait_for(self._known())
+
+    @property
+    def num_peers(self) -> int:
+        """How many peers have a number, myself included."""
+        return self._members.num_peers
+
+    def exists(self, number: int) -> bool:
+        """Whether there is anybody else of this number."""
+        return 1 <= number < self.num_peers
+
+    def reach(self, round_number: int, phase: Phase) -> None:
+        """Tell others how far I am."""
+        self._wait_for(self._host.reach(round_number, phase))
+
+    def publish(self, round_number: int, num_samples: int, model: Model) -> None:
+        """Offer a model."""
+        self._wait_for(self._host.publish(round_number, num_samples, model))
+
+    def wait_for_others(self, round_number: int, phase: Phase) -> None:
+        """Where rounds are aligned: until everybody is as far, or the deadline has passed."""
+        if self._synchronous:
+            patience = self._deadlines.round_seconds
+            self._wait_for(self.everybody_reaches(round_number, phase, patience))
+
+    def fetch(self, numbers: Sequence[int], round_number: int, parts: frozenset[Part]) -> Fetched:
+        """Return models of peers, in order; None for one that came broken or too late.
+
+        Who is not there is left out. A round is asked for only where rounds are aligned: otherwise
+        it is the newest model.
+        """
+        wanted = round_number if self._synchronous else None
+        return self._wait_for(self._fetch(numbers, wanted, parts))
+
+    def ask_score(self, numbers: Sequence[int], metric: str, round_number: int) -> dict[int, float]:
+        """Have my published model measured by others; NaN: it could not be."""
+        wanted = round_number if self._synchronous else None
+        return self._wait_for(self._ask_score(numbers, metric, wanted))
+
+    def push(self, numbers: Sequence[int], round_number: int) -> list[int]:
+        """Give my published model to others; return who has taken it."""
+        wanted = round_number if self._synchronous else None
+        return self._wait_for(self._push(numbers, wanted))
+
+    def take_arrivals(self) -> dict[int, Pulled]:
+        """Return what was pushed to me, by the numbers of the senders."""
+        return self._wait_for(self._take_arrivals())
+
+    def in_ids(self, message: Message) -> Message:
+        """Return a message of mine as others understand it: ids (n, 32) instead of numbers."""
+        if PEERS not in message:
+            return message
+        ids = [bytes.fromhex(self._members.id_of(number)) for number in message[PEERS].tolist()]
+        rows = np.frombuffer(b"".join(ids), np.uint8).reshape(len(ids), 32)
+        return {**message, PEERS: rows}
+
+    def in_my_numbers(self, message: Message) -> Message:
+        """Return another's message in my numbers; about strangers it tells me nothing."""
+        rows = message.get(PEERS)
+        if rows is None or rows.ndim != 2:
+            return {name: array for name, array in message.items() if name != PEERS}
+        ids = [row.tobytes().hex() for row in rows]
+        met = np.array([self._members.has_met(peer_id) for peer_id in ids], dtype=bool)
+        numbers = [
+            self._members.number(peer_id) for peer_id in ids if self._members.has_met(peer_id)
+        ]
+        return {
+            name: np.array(numbers, np.int64)
+            if name == PEERS
+            else array[met]
+            if array.shape[:1] == met.shape
+            else array
+            for name, array in message.items()
+        }
+
+    def save(self) -> dict[str, Any]:
+        """Return the address book as plain data."""
+        return self._members.save()
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Take back what `save` returned; called before the network is up."""
+        self._members.restore(saved)
+
+    async def _known(self) -> list[int]:
+        return self._members.known()
+
+    async def everybody_reaches(self, round_number: int, phase: Phase, patience: float) -> None:
+        """Wait until everybody who is there is so far; on the event loop."""
+        others = [self._members.id_of(number) for number in self._members.known()]
+        await asyncio.gather(*(self._reaches(who, round_number, phase, patience) for who in others))
+
+    async def _reaches(
+        self, who: PeerKey, round_number: int, phase: Phase, patience: float
+    ) -> None:
+        try:
+            await self._client.await_phase(who, round_number, phase, patience)
+        except Rejected:
+            return  # who does not answer is not waited for
+
+    async def _fetch(
+        self, numbers: Sequence[int], round_number: int | None, parts: frozenset[Part]
+    ) -> Fetched:
+        found = await asyncio.gather(*(self._fetch_one(n, round_number, parts) for n in numbers))
+        answers = zip(numbers, found, strict=True)
+        return [
+            (number, answer if isinstance(answer, Pulled) else None)
+            for number, answer in answers
+            if answer is not Reason.UNREACHABLE
+        ]
+
+    async def _fetch_one(
+        self, number: int, round_number: int | None, parts: frozenset[Part]
+    ) -> Pulled | Reason:
+        seconds = self._deadlines.fetch_seconds
+        try:
+            return await self._client.fetch(
+                self._members.id_of(number),
+                round=round_number,
+                parts=parts,
+                wait_seconds=seconds,
+                deadline_seconds=seconds,
+            )
+        except Rejected as refused:
+            return refused.reason
+
+    async def _ask_score(
+        self, numbers: Sequence[int], metric: str, round_number: int | None
+    ) -> dict[int, float]:
+        published = await self._host.published(None, 0)
+        if published is None:
+            return {}
+
+        async def ask(number: int) -> tuple[int, float] | None:
+            try:
+                who = self._members.id_of(number)
+                return number, await self._client.ask_score(who, published, metric, round_number)
+            except Rejected:
+                return None
+
+        answers = await asyncio.gather(*(ask(number) for number in numbers))
+        return dict(answer for answer in answers if answer is not None)
+
+    async def _push(self, numbers: Sequence[int], round_number: int | None) -> list[int]:
+        published = await self._host.published(None, 0)
+        if published is None:
+            return []
+
+        async def push(number: int) -> int | None:
+            try:
+                await self._client.push(self._members.id_of(number), published, round=round_number)
+            except Rejected:
+                return None
+            return number
+
+        answers = await asyncio.gather(*(push(number) for number in numbers))
+        return [number for number in answers if number is not None]
+
+    async def _take_arrivals(self) -> dict[int, Pulled]:
+        arrivals = self._host.take_arrivals()
+        return {self._members.number(who): pulled for who, pulled in arrivals.items()}
+
+    def _wait_for(self, question: Coroutine[Any, Any, Answer]) -> Answer:
+        """Let the event loop answer, and wait here; whoever stops the peer ends the waiting."""
+
+        async def answer() -> Answer:
+            task = asyncio.current_task()
+            if self._is_stopping or task is None:
+                question.close()
+                raise asyncio.CancelledError
+            self._waiting.add(task)
+            try:
+                return await question
+            finally:
+                self._waiting.discard(task)
+
+        try:
+            return asyncio.run_coroutine_threadsafe(answer(), self._loop).result()
+        except CancelledError:
+            raise Interrupted("Stopped while waiting for others.") from None

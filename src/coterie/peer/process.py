@@ -1,0 +1,290 @@
+"""One peer as a process: starts everything, runs the rounds in a thread, and ends it all again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shlex
+import signal
+import socket
+import threading
+import time
+from asyncio import FIRST_COMPLETED
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coterie.errors import ConfigError, Interrupted
+from coterie.learning.choice import Tell
+from coterie.models.layout import Layout
+from coterie.peer.host import PeerHost
+from coterie.peer.identity import Identity, load_identity
+from coterie.peer.judge import Judge
+from coterie.peer.link import Link
+from coterie.peer.meeting import Meeting
+from coterie.peer.own import model_builder, own_world
+from coterie.peer.rejections import Rejections
+from coterie.peer.results import PeerRun
+from coterie.peer.runtime import NetworkRuntime
+from coterie.peer.settings import PeerConfig, read_peer_config
+from coterie.peer.transport.client import PeerClient
+from coterie.peer.transport.interface import Phase
+from coterie.peer.transport.members import Members
+from coterie.peer.transport.server import PeerServer
+from coterie.peer.transport.station import Station
+from coterie.peer.trust import TrustStore
+from coterie.randomness import Key
+from coterie.simulation.round import Round
+from coterie.simulation.run import advance_to_end, resume
+from coterie.simulation.simulator import Simulation, check_targets
+from coterie.storage import locked
+
+STOP_SECONDS = 10.0
+"""How long a local training may go on after the peer was asked to stop."""
+GRACE_SECONDS = 1.0
+"""How long others may finish what they are getting from me when I leave."""
+MEET_SECONDS = 0.05
+"""How often a peer that waits for others looks whether they are there."""
+_log = logging.getLogger(__name__)
+
+
+def run_peer(path: Path, tell: Tell) -> None:
+    """Run the peer of a peer.yaml, or of the folder it lies in, until it has finished."""
+    config = read_peer_config(path)
+    folder = path if path.is_dir() else path.parent
+    identity = load_identity(folder)
+    with locked(folder):
+        asyncio.run(Participant(folder, config, identity, tell).run())
+
+
+class Participant:
+    """Everything one peer consists of."""
+
+    def __init__(self, folder: Path, config: PeerConfig, identity: Identity, tell: Tell) -> None:
+        self._folder = folder
+        self._config = config
+        self._identity = identity
+        self._tell = tell
+        self._world = own_world(config.data, folder)
+        self._build = model_builder(config.model, self._world, folder)
+        self._strategy = config.make_strategy()
+        check_targets(self._world, self._strategy, config.simulation_settings())
+        trust = TrustStore(folder)
+        others = [peer for peer in config.roster if peer != identity.peer_id]
+        self._members = Members(identity, trust, others, config.network.breaker)
+        layout = Layout.of(self._build())
+        self._station = Station(identity, trust, self._members, layout, config.network)
+        self._results = PeerRun(folder, self._members, config.rounds)
+        self._stop = threading.Event()
+
+    async def run(self) -> None:
+        """Take part until all rounds are done, or somebody stops it."""
+        judge = Judge(self._world, self._build, self._config.training, self._tell)
+        host = PeerHost(
+            judge,
+            takes_pushes=self._strategy.takes_pushes,
+            largest_inbox=self._config.network.limits.inbox_models,
+        )
+        client = PeerClient(self._station)
+        deadlines = self._config.network.deadlines
+        synchronous = self._config.synchronous
+        link = Link(client, self._members, host, deadlines, synchronous=synchronous)
+        try:
+            with self._simulation(link) as simulation:
+                await _in_thread(partial(self._resume, simulation))
+                async with self._serving(host, client) as meeting:
+                    await self._advance(simulation, link, meeting)
+        finally:
+            await client.close()
+            judge.close()
+
+    def _simulation(self, link: Link) -> Simulation:
+        return Simulation(
+            self._world,
+            self._build,
+            lambda: self._strategy,
+            self._config.simulation_settings(),
+            keys=[_key(self._config, self._identity)],
+            make_runtime=lambda state, strategy: NetworkRuntime(state, strategy, link),
+            tell=self._tell,
+        )
+
+    def _resume(self, simulation: Simulation) -> None:
+        resume(simulation, self._results.recorder, self._results.checkpoints, self._tell)
+        if simulation.next_round > 0:
+            self._tell(f"Going on after round {simulation.next_round - 1}.")
+
+    @asynccontextmanager
+    async def _serving(
+        self, host: PeerHost, client: PeerClient
+    ) -> AsyncIterator[asyncio.Task[None]]:
+        """Answer others and look for them meanwhile; say goodbye at the end."""
+        server = PeerServer(self._station, host, client)
+        bound = await server.start(self._config.listen)
+        self._members.announce(self._config.advertise or advertised(bound))
+        rng = np.random.default_rng()  # whom to ask for addresses changes no result
+        meeting = asyncio.create_task(Meeting(client, self._members, self._config.known, rng).run())
+        self._results.tell(address=self._members.my_address)
+        self._tell(f"{self._identity.name} is at {self._members.my_address}")
+        try:
+            yield meeting
+        finally:
+            meeting.cancel()
+            await asyncio.gather(meeting, return_exceptions=True)
+            await client.goodbye()
+            await server.stop(GRACE_SECONDS)
+
+    async def _advance(
+        self, simulation: Simulation, link: Link, meeting: asyncio.Task[None]
+    ) -> None:
+        """Run the rounds in a thread until they end, or something ends them."""
+        with self._stoppable(link) as stopped:
+            await self._wait_for_roster(stopped)
+            rounds = _in_thread(partial(self._run_rounds, simulation))
+            await _first_of(rounds, meeting, stopped)
+            if rounds.done() and not stopped.done():
+                rounds.result()
+                self._finish(simulation)
+                await self._linger(link, meeting, stopped)
+                return
+            self._stop.set()
+            link.stop()
+            await asyncio.wait({rounds}, timeout=STOP_SECONDS)
+            self._results.tell(state="stopped")
+            if not rounds.done():
+                _log.warning("a local training did not end in time and is given up")
+            elif not isinstance(rounds.exception(), Interrupted):
+                rounds.result()
+            if meeting.done():
+                meeting.result()
+            self._say_stopped(simulation, stopped.result())
+
+    def _run_rounds(self, simulation: Simulation) -> None:
+        advance_to_end(
+            simulation,
+            self._results.recorder,
+            self._results.checkpoints,
+            on_round=self._note,
+            tell=self._tell,
+            asked_to_stop=self._stop.is_set,
+        )
+
+    def _note(self, now: Round) -> None:
+        station = self._station
+        self._results.note(now)
+        self._results.tell(
+            num_known=len(self._members.known()),
+            refused=_by_reason(station.rejections),
+            failures=_by_reason(station.refusals),
+        )
+
+    def _finish(self, simulation: Simulation) -> None:
+        self._results.keep_models(simulation)
+        self._results.tell(state="finished")
+
+    async def _wait_for_roster(self, stopped: asyncio.Future[signal.Signals]) -> None:
+        """Where everybody is named in advance: until all are there, or patience ends."""
+        if not self._config.roster:
+            return
+        missing = set(range(1, len(self._config.roster)))
+        deadline = time.monotonic() + self._config.network.deadlines.round_seconds
+        while missing - set(self._members.known()) and not stopped.done():
+            if time.monotonic() > deadline:
+                self._tell(f"Beginning without {len(missing)} peers, who are not there yet.")
+                return
+            await asyncio.sleep(MEET_SECONDS)
+
+    async def _linger(
+        self,
+        link: Link,
+        meeting: asyncio.Task[None],
+        stopped: asyncio.Future[signal.Signals],
+    ) -> None:
+        """Offer the last model until the others are as far."""
+        last = self._config.rounds or 0
+        waiting = asyncio.create_task(
+            link.everybody_reaches(last, Phase.PUBLISHED, self._config.linger_seconds)
+        )
+        await _first_of(waiting, meeting, stopped)
+        waiting.cancel()
+
+    @contextmanager
+    def _stoppable(self, link: Link) -> Iterator[asyncio.Future[signal.Signals]]:
+        """Yield what is done when the process is asked to stop; asked twice it ends at once."""
+        loop = asyncio.get_running_loop()
+        stopped: asyncio.Future[signal.Signals] = loop.create_future()
+
+        def stop(number: signal.Signals) -> None:
+            if stopped.done():
+                os._exit(Interrupted.exit_code)
+            self._tell("Stopping; whoever asks again ends it at once.")
+            stopped.set_result(number)
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop, number)
+        try:
+            yield stopped
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+
+    def _say_stopped(self, simulation: Simulation, number: signal.Signals) -> None:
+        what = f"Stopped after round {simulation.next_round - 1}, which is saved. Continue with: "
+        command = shlex.join(["coterie", "peer", "run", str(self._folder)])
+        if number is signal.SIGINT:
+            raise Interrupted(what + command)
+        self._tell(what + command)
+
+
+def advertised(bound: str) -> str:
+    """Return where others reach whoever listens at an address; everywhere means this computer."""
+    host, _, port = bound.rpartition(":")
+    return f"{socket.gethostname()}:{port}" if host in ("0.0.0.0", "[::]") else bound  # noqa: S104
+
+
+def _key(config: PeerConfig, identity: Identity) -> Key:
+    """Return what my draws depend on: my number among all, if all are named, or my id."""
+    if not config.roster:
+        return identity.peer_id
+    if identity.peer_id not in config.roster:
+        raise ConfigError("The roster in peer.yaml does not name this peer's own id.")
+    return config.roster.index(identity.peer_id)
+
+
+def _by_reason(rejections: Rejections) -> dict[str, int]:
+    return {reason.value: count for reason, count in rejections.total().items()}
+
+
+async def _first_of(*futures: asyncio.Future[Any]) -> None:
+    await asyncio.wait(futures, return_when=FIRST_COMPLETED)
+
+
+def _in_thread(work: Callable[[], None]) -> asyncio.Future[None]:
+    """Do something in a thread of its own, which does not keep the process from ending."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+
+    def tell(error: BaseException | None) -> None:
+        if done.cancelled():
+            return
+        if error is None:
+            done.set_result(None)
+        else:
+            done.set_exception(error)
+
+    def run() -> None:
+        error: BaseException | None = None
+        try:
+            work()
+        except BaseException as raised:  # whatever it is, the caller is told
+            error = raised
+        with suppress(RuntimeError):  # the loop may be closed already
+            loop.call_soon_threadsafe(tell, error)
+
+    threading.Thread(target=run, name="rounds", daemon=True).start()
+    return done

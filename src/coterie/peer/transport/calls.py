@@ -1,0 +1,166 @@
+"""Asking another peer: every failure is a `Rejected`, counted, and moves the circuit breaker."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+
+import grpc
+
+from coterie.peer.rejections import Reason, Rejected
+from coterie.peer.transport.channels import Channels, Line
+from coterie.peer.transport.interface import PeerKey
+from coterie.peer.transport.service import Method, Reply, Request, parse
+from coterie.peer.transport.station import Station
+from coterie.peer.transport.statuses import Told, refusal
+
+MOST_RETRIES = 2
+"""Of calls that can be repeated, when nobody answers."""
+FIRST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 1.0
+_SILENCE = (Reason.UNREACHABLE, Reason.LATE)
+_NO_FAILURE = (Reason.WRONG_LAYOUT, Reason.OUTDATED)
+"""What is refused of a peer that is well otherwise."""
+
+
+class Deadline:
+    """A point in time, until which something must be done."""
+
+    def __init__(self, seconds: float) -> None:
+        self._until = time.monotonic() + seconds
+
+    @property
+    def seconds(self) -> float:
+        """Return how long there is left."""
+        return max(self._until - time.monotonic(), 0.0)
+
+
+class Pauses:
+    """Ever longer pauses between attempts, within a deadline."""
+
+    def __init__(self, deadline: Deadline) -> None:
+        self._deadline = deadline
+        self._seconds = FIRST_PAUSE_SECONDS
+
+    async def pause(self) -> bool:
+        """Wait a little; return whether there is time for another attempt."""
+        if self._seconds >= self._deadline.seconds:
+            return False
+        await asyncio.sleep(self._seconds)
+        self._seconds = min(2 * self._seconds, LONGEST_PAUSE_SECONDS)
+        return True
+
+
+@dataclass
+class Calls:
+    """The channels to all peers, and calls over them."""
+
+    station: Station
+    channels: Channels = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.channels = Channels(self.station)
+
+    @asynccontextmanager
+    async def asking(self, peer_id: PeerKey) -> AsyncIterator[Line]:
+        """Use the line to a peer, unless it is left alone; note how it went."""
+        members = self.station.members
+        if not members.allows(peer_id):
+            self.station.refusals.count(peer_id, Reason.UNREACHABLE)
+            raise Rejected(Reason.UNREACHABLE, "it did not answer and is left alone for a while")
+        try:
+            async with self.channels.line(peer_id) as line:
+                yield line
+        except Rejected as refused:
+            await self._note(peer_id, refused)
+            raise
+        members.succeeded(peer_id)
+
+    async def _note(self, peer_id: PeerKey, refused: Rejected) -> None:
+        is_mine = not isinstance(refused, Told) and refused.reason not in _SILENCE
+        station = self.station
+        (station.rejections if is_mine else station.refusals).count(peer_id, refused.reason)
+        if isinstance(refused, Told) and refused.reason is not Reason.UNTRUSTED:
+            station.members.succeeded(peer_id)
+        elif refused.reason not in _NO_FAILURE:
+            station.members.failed(peer_id)
+        if not isinstance(refused, Told) and refused.reason in _SILENCE:
+            await self.channels.retire(peer_id)
+
+    async def call(
+        self,
+        line: Line,
+        method: Method[Request, Reply],
+        request: Request,
+        deadline: Deadline,
+        *,
+        is_safe: bool = True,
+    ) -> Reply:
+        """Ask; ask again after a pause if it was busy, or if nobody was there and it is safe."""
+        pauses = Pauses(deadline)
+        num_retries = 0
+        while True:
+            try:
+                return await self.call_once(line.channel, method, request, deadline)
+            except Rejected as refused:
+                if not _may_retry(refused, is_safe=is_safe and num_retries < MOST_RETRIES):
+                    raise
+                num_retries += refused.reason is Reason.UNREACHABLE
+                if not await pauses.pause():
+                    raise
+
+    async def call_once(
+        self,
+        channel: grpc.aio.Channel,
+        method: Method[Request, Reply],
+        request: Request,
+        deadline: Deadline,
+    ) -> Reply:
+        """Ask once."""
+        with _explained():
+            call = channel.unary_unary(method.path, None, None)
+            data = await call(request.SerializeToString(), timeout=deadline.seconds)
+        return parse(method.reply, data)
+
+    async def stream(
+        self,
+        line: Line,
+        method: Method[Request, Reply],
+        request: Request,
+        deadline: Deadline,
+    ) -> AsyncGenerator[Reply, None]:
+        """Yield the answers to one question; if the caller stops early, so does the peer."""
+        with _explained():
+            started = line.channel.unary_stream(method.path, None, None)
+            call = started(request.SerializeToString(), timeout=deadline.seconds)
+            try:
+                async for data in call:
+                    yield parse(method.reply, data)
+            finally:
+                call.cancel()
+
+
+def _may_retry(refused: Rejected, *, is_safe: bool) -> bool:
+    if isinstance(refused, Told):
+        return refused.reason is Reason.BUSY
+    return is_safe and refused.reason is Reason.UNREACHABLE
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Turn what the library raises into `Rejected`."""
+    try:
+        yield
+    except grpc.aio.AioRpcError as error:
+        raise refusal(error) from None
+    except grpc.aio.UsageError:
+        raise Rejected(Reason.UNREACHABLE, "the connection was closed") from None
+    except asyncio.CancelledError:
+        # It also says so if a channel is closed under a call; then nobody has cancelled this task.
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise Rejected(Reason.UNREACHABLE, "the connection was closed") from None

@@ -1,0 +1,71 @@
+"""Hello: what two peers tell each other first, and how it is checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coterie.peer.addresses import INSTANCE_BYTES
+from coterie.peer.rejections import Reason, Rejected
+from coterie.peer.transport.interface import Part, PeerKey
+from coterie.peer.transport.service import VERSION, parse
+from coterie.peer.transport.station import Station
+from coterie.peer.wire import protocol_pb2 as wire
+from coterie.peer.wire.payload import Encoding
+
+MOST_ENCODINGS = 16
+
+
+@dataclass(frozen=True)
+class Greeting:
+    """What somebody said about itself, over a connection that proves its key."""
+
+    peer_id: PeerKey
+    layout: str
+    instance: bytes
+    encodings: frozenset[Encoding]
+    largest_payload: int
+    address: wire.SignedAddress
+
+
+def hello(station: Station) -> wire.HelloMessage:
+    """Return what I say about myself."""
+    layout = station.layout
+    return wire.HelloMessage(
+        version=VERSION,
+        peer_id=bytes.fromhex(station.identity.peer_id),
+        layout=bytes.fromhex(layout.fingerprint),
+        instance=station.members.instance,
+        largest_payload=len(Part) * (layout.num_bytes + 2**20),
+        encodings=sorted(station.encodings),  # type: ignore[arg-type]
+        address=station.members.my_record,
+    )
+
+
+def read_hello(message: wire.HelloMessage) -> Greeting:
+    """Check what somebody says about itself, all but who it is."""
+    if message.version != VERSION:
+        raise Rejected(
+            Reason.WRONG_VERSION,
+            f"this is version {message.version} of the protocol, expected {VERSION}",
+        )
+    lengths = (len(message.peer_id), len(message.layout), len(message.instance))
+    if lengths != (32, 32, INSTANCE_BYTES) or len(message.encodings) > MOST_ENCODINGS:
+        raise Rejected(Reason.MALFORMED, "a hello with fields of wrong lengths")
+    known = {int(encoding) for encoding in Encoding}
+    return Greeting(
+        peer_id=message.peer_id.hex(),
+        layout=message.layout.hex(),
+        instance=message.instance,
+        encodings=frozenset(Encoding(each) for each in message.encodings if each in known),
+        largest_payload=message.largest_payload,
+        address=message.address,
+    )
+
+
+def require_owner(greeting: Greeting, peer_id: PeerKey) -> None:
+    """Refuse whoever speaks for somebody else than the key of the connection."""
+    if greeting.peer_id != peer_id:
+        raise Rejected(Reason.UNTRUSTED, "a hello in the name of another key")
+    record = parse(wire.AddressRecord, greeting.address.record)
+    if record.peer_id.hex() != peer_id or record.instance != greeting.instance:
+        raise Rejected(Reason.MALFORMED, "a hello with the address of somebody else")

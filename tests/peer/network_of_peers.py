@@ -1,0 +1,269 @@
+"""Real peers on the loopback: servers and clients on one event loop, with keys of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+from torch import nn
+
+from coterie.models.layout import Layout
+from coterie.peer.identity import Identity, create_identity
+from coterie.peer.rejections import Reason, Rejected
+from coterie.peer.transport.channels import TLS_NAME
+from coterie.peer.transport.client import PeerClient
+from coterie.peer.transport.interface import Host, Model, Part, Phase, Published, Pulled, Vector
+from coterie.peer.transport.members import Members
+from coterie.peer.transport.server import PeerServer
+from coterie.peer.transport.service import Method
+from coterie.peer.transport.settings import (
+    BreakerSettings,
+    DeadlineSettings,
+    LimitSettings,
+    TransportSettings,
+)
+from coterie.peer.transport.station import Station
+from coterie.peer.trust import TrustStore
+from coterie.randomness import generator
+
+SMALL = Layout.of(nn.Linear(6, 3))
+LARGE = Layout.of(nn.Linear(1024, 2048))
+"""8 MiB: more than the system buffers between two ends of a connection."""
+PATIENCE_SECONDS = 60.0
+"""For what is bound to happen, on a machine of any speed."""
+
+
+def settings_of(
+    deadlines: dict[str, Any] | None = None,
+    limits: dict[str, Any] | None = None,
+    breaker: dict[str, Any] | None = None,
+    **others: Any,
+) -> TransportSettings:
+    """Return settings, patient where nothing else is said."""
+    patient = {"connect_seconds": 20, "call_seconds": 30}
+    return TransportSettings(
+        deadlines=DeadlineSettings(**(patient | (deadlines or {}))),
+        limits=LimitSettings(**(limits or {})),
+        breaker=BreakerSettings(**({"failures": 100} | (breaker or {}))),
+        **others,
+    )
+
+
+@dataclass
+class SimpleHost(Host):
+    """A runtime that offers what it is given, and scores a model by its first weight."""
+
+    offered: dict[int, Published] = field(default_factory=dict)
+    round: int = 0
+    phase: Phase = Phase.ENTERED
+    takes: bool = True
+    received: list[Pulled] = field(default_factory=list)
+    news: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    async def publish(self, published: Published) -> None:
+        """Offer one more model; the last two are kept."""
+        async with self.news:
+            self.offered[published.round] = published
+            for old in sorted(self.offered)[:-2]:
+                del self.offered[old]
+            self.round, self.phase = published.round, Phase.PUBLISHED
+            self.news.notify_all()
+
+    async def published(self, round_number: int | None, wait_seconds: float) -> Published | None:
+        await self._wait(lambda: self._find(round_number) is not None, wait_seconds)
+        return self._find(round_number)
+
+    def _find(self, round_number: int | None) -> Published | None:
+        newest = max(self.offered, default=-1)
+        return self.offered.get(newest if round_number is None else round_number)
+
+    async def reached(
+        self, round_number: int, phase: Phase, wait_seconds: float
+    ) -> tuple[int, Phase, int | None]:
+        await self._wait(lambda: (self.round, self.phase) >= (round_number, phase), wait_seconds)
+        return self.round, self.phase, max(self.offered, default=None)
+
+    async def score(self, model: Vector, metric: str, round_number: int | None) -> float:
+        return float(model[0]) if metric == "first" else float("nan")
+
+    @property
+    def metrics(self) -> frozenset[str]:
+        return frozenset({"first", "impossible"})
+
+    @property
+    def takes_pushes(self) -> bool:
+        return self.takes
+
+    async def receive(self, pulled: Pulled) -> None:
+        self.received.append(pulled)
+
+    async def _wait(self, condition: Callable[[], bool], seconds: float) -> None:
+        async def wait() -> None:
+            async with self.news:
+                await self.news.wait_for(condition)
+
+        if not condition() and seconds > 0:
+            try:
+                await asyncio.wait_for(wait(), seconds)
+            except TimeoutError:
+                return
+
+
+@dataclass
+class TestPeer:
+    """One peer: its key, its runtime, and both sides of its network."""
+
+    __test__ = False
+
+    station: Station
+    host: SimpleHost
+    client: PeerClient
+    server: PeerServer
+    address: str = ""
+
+    @property
+    def id(self) -> str:
+        return self.station.identity.peer_id
+
+    @property
+    def members(self) -> Members:
+        return self.station.members
+
+    async def start(self, listen: str = "127.0.0.1:0") -> None:
+        self.address = await self.server.start(listen)
+        self.members.announce(self.address)
+
+    async def stop(self) -> None:
+        await self.server.stop()
+        await self.client.close()
+
+    def trusts(self, *others: TestPeer) -> None:
+        for other in others:
+            self.station.trust.add(other.station.identity.certificate_pem)
+
+    def knows(self, *others: TestPeer) -> None:
+        for other in others:
+            self.members.take(other.members.my_record)
+
+
+def make_peer(
+    folder: Path,
+    *,
+    layout: Layout = SMALL,
+    settings: TransportSettings | None = None,
+    identity: Identity | None = None,
+    **clocks: Callable[[], float],
+) -> TestPeer:
+    """Return a peer with a new key, unless it is given one."""
+    identity = identity or create_identity(folder, folder.name)
+    trust = TrustStore(folder)
+    settings = settings or settings_of()
+    members = Members(identity, trust, settings=settings.breaker, **clocks)
+    station = Station(identity, trust, members, layout, settings)
+    host = SimpleHost()
+    client = PeerClient(station)
+    return TestPeer(station, host, client, PeerServer(station, host, client))
+
+
+@asynccontextmanager
+async def running(*peers: TestPeer) -> AsyncIterator[None]:
+    """Start peers that do not know each other, and stop them in the end."""
+    try:
+        for peer in peers:
+            await peer.start()
+        yield
+    finally:
+        for peer in peers:
+            await peer.stop()
+
+
+@asynccontextmanager
+async def network(
+    folder: Path, count: int, *, layout: Layout = SMALL, settings: TransportSettings | None = None
+) -> AsyncIterator[list[TestPeer]]:
+    """Run peers that trust and know each other."""
+    peers = [
+        make_peer(folder / f"peer{number}", layout=layout, settings=settings)
+        for number in range(count)
+    ]
+    async with running(*peers):
+        introduce(peers)
+        yield peers
+
+
+def introduce(peers: Iterable[TestPeer]) -> None:
+    """Let all trust and know each other."""
+    everybody = list(peers)
+    for peer in everybody:
+        others = [other for other in everybody if other is not peer]
+        peer.trusts(*others)
+        peer.knows(*others)
+
+
+def random_model(layout: Layout, key: int = 0, parts: Iterable[Part] = (Part.MODEL,)) -> Model:
+    """Return weights that a network could have, and a table."""
+    rng = generator(0, "models of tests", key)
+    vectors = {part: rng.normal(size=layout.size).astype(np.float32) for part in parts}
+    return Model(vectors, {"values": rng.normal(size=4)})
+
+
+def published(layout: Layout = SMALL, round: int = 0, key: int = 0) -> Published:
+    """Return a model as a runtime offers it."""
+    parts = (Part.MODEL, Part.LAST_UPDATE)
+    return Published(round, 24, time.monotonic(), random_model(layout, key, parts))
+
+
+async def eventually(condition: Callable[[], bool]) -> None:
+    """Wait for what is bound to happen."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def refused(awaitable: Any) -> Reason:
+    """Return why something was refused; it must be."""
+    try:
+        await awaitable
+    except Rejected as rejected:
+        return rejected.reason
+    raise AssertionError("it was not refused")
+
+
+@asynccontextmanager
+async def raw_channel(
+    caller: Identity | None, address: str, roots: bytes
+) -> AsyncIterator[grpc.aio.Channel]:
+    """Dial as somebody who does not keep to the rules of the client."""
+    credentials = grpc.ssl_channel_credentials(
+        roots, caller and caller.key_pem, caller and caller.certificate_pem
+    )
+    options = [
+        ("grpc.ssl_target_name_override", TLS_NAME),
+        ("grpc.use_local_subchannel_pool", 1),
+        ("grpc.max_receive_message_length", -1),
+        ("grpc.max_send_message_length", -1),
+    ]
+    channel = grpc.aio.secure_channel(address, credentials, options)
+    try:
+        yield channel
+    finally:
+        await channel.close()
+
+
+async def raw_call(
+    channel: grpc.aio.Channel, method: Method[Any, Any], data: bytes, timeout: float = 30.0
+) -> tuple[grpc.StatusCode, str | None]:
+    """Return status and reason of a call with any bytes."""
+    try:
+        await channel.unary_unary(method.path)(data, timeout=timeout)
+    except grpc.aio.AioRpcError as error:
+        told = dict(error.trailing_metadata() or ())
+        return error.code(), told.get("coterie-reason")
+    return grpc.StatusCode.OK, None
