@@ -28,9 +28,20 @@ ORDER = ("run", "sweep", "resume", "watch", "compare", "report", "figures", "ana
 
 def page() -> str:
     """Return the whole page."""
-    commands: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
+    commands = every_command(get_command(app))
     names = sorted(commands, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
     return "\n".join([INTRODUCTION, *(_section(name, commands[name]) for name in names)])
+
+
+def every_command(group: Any, words: str = "") -> dict[str, Any]:
+    """Return the commands of a group, and those of the groups in it, by all their words."""
+    found: dict[str, Any] = {}
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            found |= every_command(command, f"{words}{name} ")
+        else:
+            found[f"{words}{name}"] = command
+    return found
 
 
 def _section(name: str, command: Any) -> str:

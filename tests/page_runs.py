@@ -11,13 +11,22 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import coterie
+from commands import coterie, end, start
 from pages import Block, all_blocks, blocks
+
+from coterie.swarm.folders import free_ports
 
 # Readers run experiments in full; whether a command works, a few rounds tell as well.
 FEW = ("--rounds", "3", "--threads", "1")
-SHORTER = {"run": FEW, "sweep": FEW, "resume": ("--threads", "1")}
+SHORTER = {
+    "run": FEW,
+    "sweep": FEW,
+    "resume": ("--threads", "1"),
+    "swarm": ("--rounds", "3", "--peers", "4"),
+}
 MOST_SEEDS = 2
+# Readers have these ports to themselves; tests take any that are free.
+PORT = re.compile(r"(?<=127\.0\.0\.1:)\d+")
 
 
 class PageRun:
@@ -27,6 +36,9 @@ class PageRun:
         self.page = page
         self.folder = folder
         self.names: dict[str, object] = {"__name__": "page"}
+        self.started: list[subprocess.Popen[str]] = []
+        ports = sorted(set(PORT.findall(page.read_text())))
+        self.ports = dict(zip(ports, free_ports(len(ports)), strict=True))
 
     def run(self) -> None:
         """Write the files of the page, run its tests, then its other blocks in order."""
@@ -40,11 +52,18 @@ class PageRun:
             try:
                 for block in all_blocks(self.page):
                     self._run_block(block)
+                self._wait()  # no shell of a reader's would leave them behind either
             finally:
+                for process in self.started:
+                    process.kill()
+                    process.communicate()
                 for name in files:
                     sys.modules.pop(name.removesuffix(".py"), None)
 
     def _run_block(self, block: Block) -> None:
+        if block.language == "yaml" and block.file:
+            settings = PORT.sub(lambda port: str(self.ports[port[0]]), block.text)
+            (self.folder / block.file).write_text(settings)
         if block.why or block.file:
             return
         if block.language == "python":
@@ -63,7 +82,11 @@ class PageRun:
 
     def _run_command(self, words: list[str]) -> None:
         match words:
-            case ["coterie", *arguments] if "--watch" not in arguments:
+            case ["coterie", *arguments, "&"]:
+                self.started.append(start(*arguments))
+            case ["wait"]:
+                self._wait()
+            case ["coterie", *arguments] if not {"--watch", "swarm"} & set(arguments):
                 answer = coterie(*shortened(arguments))
                 assert answer.code == 0, (words, answer)
             case ["coterie", *arguments]:  # forks, which a process of tests should not
@@ -72,6 +95,12 @@ class PageRun:
                 python(self.folder, script, *shortened(arguments))
             case _:
                 pytest.fail(f"{words[0]} cannot be run here; say why: <!-- not run: … -->")
+
+    def _wait(self) -> None:
+        while self.started:
+            answer = end(self.started[0])
+            self.started.pop(0)
+            assert answer.code == 0, answer
 
 
 def shortened(arguments: list[str]) -> list[str]:

@@ -106,6 +106,11 @@ def taken_apart(data: bytes) -> tuple[dict[str, Any], bytes]:
     return json.loads(data[8 : 8 + length]), data[8 + length :]
 
 
+def entry(dtype: str, shape: list[int], start: int, stop: int) -> dict[str, Any]:
+    """Return what a header says about one tensor."""
+    return {"dtype": dtype, "shape": shape, "data_offsets": [start, stop]}
+
+
 def put_together(header: object, tensors: bytes) -> bytes:
     """Return a payload with any header: bytes as they are, everything else as JSON."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()

@@ -3,7 +3,9 @@
 The blocks of a page are run in order, in one folder: commands in short, Python in one namespace
 for the whole page. What a block prints is compared with the numbers in comments such as
 `# about 0.76`. A block of Python that begins with `# name.py` is a file, one named test_*.py
-a test of it. A block below `<!-- not run: why -->` is left out, if the reason is one of `REASONS`.
+a test of it; one of YAML that begins with `# folder/name.yaml` is a file too. What commands with
+& at their end start is waited for by `wait`. A block below `<!-- not run: why -->` is left out, if
+the reason is one of `REASONS`.
 """
 
 from __future__ import annotations
@@ -84,12 +86,16 @@ def test_commands_exist(page):
                 assert (ROOT / script).exists(), script
 
 
-def check_command(command: str, arguments: list[str]) -> None:
+def check_command(name: str, arguments: list[str]) -> None:
     """Check that a command has all these options, and that an experiment can be made so."""
-    assert command in COMMANDS
+    assert name in COMMANDS
+    command = COMMANDS[name]
+    arguments = [word for word in arguments if word != "&"]
+    while arguments and hasattr(command, "commands"):
+        command, arguments = command.commands[arguments[0]], arguments[1:]
     if not arguments:  # only its name is mentioned
         return
-    given = COMMANDS[command].make_context(command, list(arguments)).params
+    given = command.make_context(name, arguments).params
     # Names in capitals stand for whatever the reader has.
     if "preset" in given and not given["preset"].isupper():
         labels = given["strategy"].split(",") if given["strategy"] else None

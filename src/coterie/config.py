@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 from pydantic import Field, field_validator
@@ -73,6 +73,15 @@ class ModelSettings(Settings):
         return _absolute(path)
 
 
+class SwarmSettings(Settings):
+    """How real peers run, by `coterie swarm` only."""
+
+    own_pace: bool = False
+    """Whether each peer has its own pace; otherwise their rounds are aligned."""
+    network: dict[str, Any] = Field(default={})
+    """What differs from the defaults of `network` in a peer.yaml, such as deadlines."""
+
+
 class RunConfig(SimulationSettings):
     """Everything that decides a run's results, and how often it is saved."""
 
@@ -80,6 +89,9 @@ class RunConfig(SimulationSettings):
     """Where the settings came from."""
     label: str = Field("random", pattern=r"^\w[\w.+-]*$")
     """What the run is called in tables."""
+    runtime: Literal["simulation", "network"] = "simulation"
+    """Who ran it: the simulator, or real peers that talked over a network (`coterie swarm`)."""
+    swarm: SwarmSettings = SwarmSettings()
     data: DataSettings = DataSettings()
     shift: Shift = NoShift()
     drift: Drift = NoDrift()

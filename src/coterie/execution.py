@@ -134,7 +134,7 @@ def execute(
                     tell=tell,
                     asked_to_stop=asked_to_stop,
                 )
-                _finish(run, recorder, simulation)
+                finish(run, recorder, simulation)
             except StorageError as error:
                 # What was wrong before the first round would be wrong again.
                 if simulation.next_round > 0:
@@ -148,7 +148,7 @@ def software_versions() -> dict[str, str]:
     return {"python": platform.python_version(), "platform": platform.platform(), **versions}
 
 
-def _finish(run: Run, recorder: Recorder, simulation: Simulation) -> None:
+def finish(run: Run, recorder: Recorder, simulation: Simulation) -> None:
     """Keep the best models, sum up, and drop the checkpoints, in this order."""
     write_atomically(run.folder, lambda file: _write_models(file, simulation))
     is_accuracy = simulation.world.is_classification
@@ -163,7 +163,8 @@ def _finish(run: Run, recorder: Recorder, simulation: Simulation) -> None:
     reached = replace(tested, validation=float((accuracies if is_accuracy else losses).mean()))
     write_text(run.folder / SUMMARY, json.dumps(asdict(reached), indent=2))
     with explained(f"remove the checkpoints of {run.folder}"):
-        shutil.rmtree(run.folder / "checkpoints")
+        if (run.folder / "checkpoints").exists():  # real peers have their own
+            shutil.rmtree(run.folder / "checkpoints")
 
 
 def _write_models(file: BinaryIO, simulation: Simulation) -> str:

@@ -42,6 +42,8 @@ MEMORY_SHARE = 0.5
 """How much of the free memory the models of runs side by side may take."""
 OnRound = Callable[[Run, Glimpse], None]
 OnEnd = Callable[[Run], None]
+Execute = Callable[..., None]
+"""What runs one run: called as `execution.execute` is."""
 
 
 @dataclass(frozen=True)
@@ -151,10 +153,12 @@ class Experiment:
         on_round: OnRound | None = None,
         on_end: OnEnd | None = None,
         tell: Tell = print,
+        execute: Execute = execute,
     ) -> list[Outcome]:
         """Run, or resume, everything that has not finished; return what every run reached.
 
-        `side_by_side` runs at a time share the threads; the results are the same bits.
+        `side_by_side` runs at a time share the threads; the results are the same bits. `execute`:
+        who runs one of them, if that is not the simulator.
         """
         waiting = [run for run in self.runs if run.outcome is None]
         failures = Failures(self.folder, len(self.runs), len(waiting))
@@ -163,7 +167,7 @@ class Experiment:
         )
         try:
             if side_by_side == 1:
-                self._one_after_another(waiting, failures, threads, audience)
+                self._one_after_another(waiting, failures, threads, audience, execute)
             else:
                 self._side_by_side(waiting, failures, threads, side_by_side, audience)
         except Interrupted as error:
@@ -190,6 +194,7 @@ class Experiment:
         failures: Failures,
         threads: int,
         audience: Audience,
+        execute: Execute,
     ) -> None:
         for run in waiting:
             if failures.concern_all:

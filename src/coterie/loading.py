@@ -127,6 +127,11 @@ class LoadedRun:
         return self.table("beliefs")
 
     @property
+    def arrivals(self) -> pa.Table:
+        """Of real peers: every model that arrived, of which round, how old, and how long it took."""
+        return self.table("arrivals")
+
+    @property
     def timings(self) -> pa.Table:
         """Wall and CPU seconds per round."""
         return self.table("timings")

@@ -91,6 +91,17 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
+def is_locked(folder: Path) -> bool:
+    """Whether another process is at work in a folder."""
+    if fcntl is None or not (folder / LOCK).exists():
+        return False
+    try:
+        with locked(folder):
+            return False
+    except StorageError:
+        return True
+
+
 @contextmanager
 def explained(what: str) -> Iterator[None]:
     """Turn operating system errors into errors for people."""

@@ -267,3 +267,61 @@ async def raw_call(
         told = dict(error.trailing_metadata() or ())
         return error.code(), told.get("coterie-reason")
     return grpc.StatusCode.OK, None
+
+
+@dataclass
+class Proxy:
+    """A network in between that can be cut: after so many bytes towards the one who dialled."""
+
+    target: str
+    cut_after: int | None = None
+    num_cuts: int = 0
+    on_cut: Callable[[], Any] | None = None
+    address: str = ""
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Proxy]:
+        """Pass on what comes until the end."""
+        server = await asyncio.start_server(self._connect, "127.0.0.1", 0)
+        self.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        self._tasks: set[asyncio.Task[None]] = set()
+        try:
+            yield self
+        finally:
+            server.close()
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        host, port = self.target.split(":")
+        far_reader, far_writer = await asyncio.open_connection(host, int(port))
+        back = asyncio.create_task(self._pass_on(far_reader, writer, is_back=True))
+        forth = asyncio.create_task(self._pass_on(reader, far_writer, is_back=False))
+        try:
+            await asyncio.wait([back, forth], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in (back, forth):
+                each.cancel()
+            await asyncio.gather(back, forth, return_exceptions=True)
+            for end in (writer, far_writer):
+                end.transport.abort()
+            self._tasks.discard(task)
+
+    async def _pass_on(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_back: bool
+    ) -> None:
+        num_bytes = 0
+        while data := await reader.read(2**16):
+            num_bytes += len(data)
+            if is_back and self.cut_after is not None and num_bytes > self.cut_after:
+                self.cut_after = None
+                self.num_cuts += 1
+                if self.on_cut:
+                    await self.on_cut()
+                return
+            writer.write(data)
+            await writer.drain()

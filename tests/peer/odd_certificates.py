@@ -39,13 +39,8 @@ def key_pem(key: Any) -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
-def subject_of(key: Any, name: str = "odd", number: str | None = None) -> x509.Name:
-    return x509.Name(
-        [
-            x509.NameAttribute(NameOID.COMMON_NAME, name),
-            x509.NameAttribute(NameOID.SERIAL_NUMBER, number or key_id(key)),
-        ]
-    )
+def called(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
 def certificate(
@@ -63,7 +58,7 @@ def certificate(
 ) -> bytes:
     """Return a certificate, PEM: by default one that is as it should be, for the key given."""
     now = datetime.now(UTC)
-    subject = subject_of(key) if subject is None else subject
+    subject = called("odd") if subject is None else subject
     usage = [True, False, False, False, False, signs_certificates, False, False, False]
     builder = (
         x509.CertificateBuilder()

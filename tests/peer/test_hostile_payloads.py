@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import pickle
 import struct
-import tracemalloc
 
 import numpy as np
 import pytest
-import zstandard
 from payloads import (
     ALL_PARTS,
     MODEL,
@@ -17,7 +15,7 @@ from payloads import (
     announced,
     compressed,
     decode,
-    layout_of,
+    entry,
     payload_bytes,
     put_together,
     refusal,
@@ -27,12 +25,11 @@ from payloads import (
 
 from coterie.peer.rejections import Reason, Rejected
 from coterie.peer.transport.interface import Part
-from coterie.peer.wire.decoder import Decoder, DecoderLimits, Manifest
+from coterie.peer.wire.decoder import Decoder, Manifest
 from coterie.peer.wire.payload import Encoding
 
 MESSAGE = frozenset({Part.MESSAGE})
 WITH_MESSAGE = MODEL | MESSAGE
-COMPRESSED = [Encoding.FLOAT32_ZSTD, Encoding.BFLOAT16_ZSTD]
 PLAIN = [Encoding.FLOAT32, Encoding.BFLOAT16]
 NESTED = json.loads("[" * 300 + "]" * 300)
 
@@ -42,19 +39,6 @@ def altered(change):
     header, tensors = taken_apart(payload_bytes())
     change(header)
     return put_together(header, tensors)
-
-
-def entry(dtype: str, shape: list[int], start: int, stop: int) -> dict:
-    return {"dtype": dtype, "shape": shape, "data_offsets": [start, stop]}
-
-
-def with_array(key: str, dtype: str, shape: list[int], size: int) -> bytes:
-    """Return a model with a message of one array."""
-    header, tensors = taken_apart(payload_bytes())
-    stop = len(tensors) + size
-    return put_together(
-        header | {f"message/{key}": entry(dtype, shape, len(tensors), stop)}, tensors + bytes(size)
-    )
 
 
 @pytest.mark.parametrize("encoding", Encoding)
@@ -68,18 +52,12 @@ def test_truncated(encoding, sixteenth):
     assert rejected.value.reason is Reason.TRUNCATED
 
 
-@pytest.mark.parametrize("encoding", PLAIN)
-def test_a_truncated_message(encoding):
-    data = payload_bytes(WITH_MESSAGE, encoding)
-    assert refusal(data[:-1], WITH_MESSAGE, encoding) is Reason.WRONG_OFFSETS
-
-
 @pytest.mark.parametrize("encoding", Encoding)
 def test_no_flipped_bit_gets_through(encoding):
     data = payload_bytes(ALL_PARTS, encoding)
     manifest = announced(data, ALL_PARTS, encoding)
     reasons = set()
-    for position in range(0, 8 * len(data), 5):
+    for position in range(0, 8 * len(data), 7):
         flipped = bytearray(data)
         flipped[position // 8] ^= 1 << position % 8
         with pytest.raises(Rejected) as rejected:
@@ -121,12 +99,6 @@ def test_updates_are_checked_like_models():
     parts = frozenset({Part.LAST_UPDATE})
     data = payload_bytes(parts)[:-4] + struct.pack("<f", np.nan)
     assert refusal(data, parts) is Reason.NOT_FINITE
-
-
-def test_values_of_a_message_may_be_anything():
-    data = payload_bytes(ALL_PARTS)
-    message = decode(data, announced(data, ALL_PARTS)).message
-    assert np.isnan(message["similarities"][1])
 
 
 @pytest.mark.parametrize(
@@ -256,10 +228,10 @@ def test_a_flood_of_metadata():
 
 
 def test_a_hundred_thousand_tensors():
+    one = b'"message/%d":{"dtype":"U8","shape":[0],"data_offsets":[108,108]}'
+    many = b",".join(one % number for number in range(10**5))
     header, tensors = taken_apart(payload_bytes())
-    end = len(tensors)
-    many = {f"message/{number}": entry("U8", [0], end, end) for number in range(10**5)}
-    data = put_together(header | many, tensors)
+    data = put_together(json.dumps(header).encode()[:-1] + b"," + many + b"}", tensors)
     assert refusal(data, WITH_MESSAGE) is Reason.TOO_LARGE  # by what is announced
     honest = payload_bytes(WITH_MESSAGE)
     decoder = Decoder(SMALL, announced(honest, WITH_MESSAGE))
@@ -332,7 +304,9 @@ def test_pickle_bytes(encoding, protocol):
 
 @pytest.mark.parametrize("encoding", Encoding)
 def test_nothing_at_all(encoding):
-    assert refusal(b"", encoding=encoding) is Reason.TRUNCATED
+    with pytest.raises(Rejected) as rejected:
+        Decoder(SMALL, announced(b"", encoding=encoding))
+    assert rejected.value.reason is Reason.TRUNCATED
 
 
 @pytest.mark.parametrize(
@@ -358,147 +332,3 @@ def test_another_encoding_than_announced(encoding):
     data = put_together(*taken_apart(payload_bytes(WITH_MESSAGE, other)))
     padded = data if encoding is Encoding.BFLOAT16 else data + bytes(SMALL.num_bytes // 2)
     assert refusal(padded, WITH_MESSAGE, encoding) is Reason.WRONG_DTYPE
-
-
-@pytest.mark.parametrize(
-    ("key", "dtype", "shape", "size", "reason"),
-    [
-        ("Upper", "F64", [1], 8, Reason.WRONG_NAMES),
-        ("", "F64", [1], 8, Reason.WRONG_NAMES),
-        ("x" * 33, "F64", [1], 8, Reason.WRONG_NAMES),
-        ("a/b", "F64", [1], 8, Reason.WRONG_NAMES),
-        ("a\n", "F64", [1], 8, Reason.WRONG_NAMES),
-        ("table", "F16", [1], 2, Reason.WRONG_DTYPE),
-        ("table", "BF16", [1], 2, Reason.WRONG_DTYPE),
-        ("table", "object", [1], 8, Reason.WRONG_DTYPE),
-        ("table", "F64", [], 8, Reason.WRONG_SHAPE),
-        ("table", "F64", [1, 1, 1], 8, Reason.WRONG_SHAPE),
-        ("table", "F64", [1] * 500, 8, Reason.WRONG_SHAPE),
-        ("peers", "U8", [2, 31], 62, Reason.WRONG_SHAPE),
-        ("peers", "U8", [64], 64, Reason.WRONG_SHAPE),
-        ("peers", "I64", [2, 32], 512, Reason.WRONG_DTYPE),
-        ("table", "F64", [10**9], 8, Reason.TOO_LARGE),
-        ("table", "F64", [0, 10**17], 0, Reason.TOO_LARGE),
-        ("table", "F64", [10**17, 10**17], 0, Reason.TOO_LARGE),
-        ("table", "U8", [1025], 1025, Reason.TOO_LARGE),
-        ("table", "F64", [2], 8, Reason.WRONG_OFFSETS),
-        ("table", "F64", [1], 16, Reason.WRONG_OFFSETS),
-    ],
-)
-def test_arrays_no_message_may_have(key, dtype, shape, size, reason):
-    data = with_array(key, dtype, shape, size)
-    limits = DecoderLimits(largest_message_bytes=1024)
-    assert refusal(data, WITH_MESSAGE, limits=limits) is reason
-
-
-def test_a_message_of_many_arrays_or_bytes():
-    header, tensors = taken_apart(payload_bytes())
-    end = len(tensors)
-    many = {f"message/{letter}": entry("U8", [0], end, end) for letter in "abcdefghijklmnopq"}
-    assert refusal(put_together(header | many, tensors), WITH_MESSAGE) is Reason.TOO_LARGE
-    two = {
-        "message/a": entry("U8", [600], end, end + 600),
-        "message/b": entry("U8", [600], end + 600, end + 1200),
-    }
-    data = put_together(header | two, tensors + bytes(1200))
-    limits = DecoderLimits(largest_message_bytes=1199)
-    assert refusal(data, WITH_MESSAGE, limits=limits) is Reason.TOO_LARGE
-    limits = DecoderLimits(largest_message_bytes=1200)
-    assert decode(data, announced(data, WITH_MESSAGE), limits=limits).message.keys() == {"a", "b"}
-
-
-def test_tensors_of_the_model_may_not_hide_in_the_message():
-    header, tensors = taken_apart(payload_bytes())
-    end = len(tensors)
-    header["model/scale "] = entry("F32", [], end, end + 4)
-    assert refusal(put_together(header, tensors + bytes(4)), WITH_MESSAGE) is Reason.WRONG_NAMES
-
-
-BOMBED = layout_of({"weight": (300_000,)})
-
-
-def frame(content_bytes: int, blocks: list[bytes], window: bytes = b"") -> bytes:
-    """Return a zstd frame as anybody can write it, with four bytes for its alleged size."""
-    descriptor = b"\x80" if window else b"\xa0"
-    size = content_bytes.to_bytes(4, "little")
-    return b"\x28\xb5\x2f\xfd" + descriptor + window + size + b"".join(blocks)
-
-
-def block(kind: int, size: int, data: bytes, is_last: bool = False) -> bytes:
-    return (size << 3 | kind << 1 | is_last).to_bytes(3, "little") + data
-
-
-def test_a_bomb_that_says_so():
-    data = compressed(bytes(10**8))
-    assert len(data) * 1000 < 10**8
-    assert refusal(data, encoding=Encoding.FLOAT32_ZSTD, layout=BOMBED) is Reason.BOMB
-
-
-@pytest.mark.parametrize("repeated", [bytes(4), bytes(3) + b"\1"])  # blocks of two kinds
-def test_a_bomb_that_lies_about_its_size(repeated):
-    inner = payload_bytes(layout=BOMBED)
-    beginning = inner[: len(inner) - BOMBED.num_bytes]
-    parameters = zstandard.ZstdCompressionParameters(window_log=17, write_content_size=True)
-    true = compressed(beginning + repeated * 10**7, compression_params=parameters)
-    size = (len(beginning) + 4 * 10**7).to_bytes(4, "little")
-    data = true.replace(size, len(inner).to_bytes(4, "little"), 1)
-    assert data != true
-    assert 1000 * len(data) < 4 * 10**7
-    manifest = announced(data, encoding=Encoding.FLOAT32_ZSTD)
-    tracemalloc.start()
-    try:
-        with pytest.raises(Rejected) as rejected:
-            decode(data, manifest, BOMBED, chunk_bytes=2**20)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert rejected.value.reason is Reason.BOMB
-    assert peak < BOMBED.num_bytes + 2**19
-
-
-def test_a_window_larger_than_allowed():
-    inner = payload_bytes()
-    blocks = [block(0, len(inner), inner, is_last=True)]
-    fine, too_large = (23 - 10) << 3, (24 - 10) << 3
-    for window, reason in ((fine, None), (too_large, Reason.TOO_LARGE)):
-        data = frame(len(inner), blocks, bytes([window]))
-        if reason:
-            assert refusal(data, encoding=Encoding.FLOAT32_ZSTD) is reason
-        else:
-            assert decode(data, announced(data, encoding=Encoding.FLOAT32_ZSTD)).vectors
-
-
-def skippable(data: bytes) -> bytes:
-    return b"\x50\x2a\x4d\x18" + len(data).to_bytes(4, "little") + data
-
-
-@pytest.mark.parametrize("encoding", COMPRESSED)
-@pytest.mark.parametrize(
-    "wrapped",
-    [
-        lambda inner: compressed(inner) + compressed(inner),
-        lambda inner: compressed(inner) + compressed(b""),
-        lambda inner: compressed(inner) + b"\0",
-        lambda inner: compressed(inner, write_checksum=True) + b"\0",
-        lambda inner: compressed(inner) + skippable(b"more"),
-        lambda inner: skippable(inner) + compressed(inner),
-        lambda inner: compressed(inner, write_content_size=False),
-        lambda inner: frame(len(inner), [block(3, len(inner), inner, is_last=True)]),
-        lambda inner: frame(len(inner), [block(0, 2**17 + 1, bytes(99))]),
-        lambda inner: frame(len(inner), [block(0, len(inner) - 1, inner[:-1], is_last=True)]),
-        lambda inner: compressed(inner, write_checksum=True)[:-4] + b"\0\0\0\0",
-        lambda inner: inner,
-    ],
-)
-def test_anything_but_one_good_frame(encoding, wrapped):
-    plain = Encoding.FLOAT32 if encoding is Encoding.FLOAT32_ZSTD else Encoding.BFLOAT16
-    inner = payload_bytes(encoding=plain)
-    assert refusal(wrapped(inner), encoding=encoding) is Reason.MALFORMED
-
-
-@pytest.mark.parametrize("encoding", COMPRESSED)
-def test_frames_that_hold_too_little_or_too_much(encoding):
-    plain = Encoding.FLOAT32 if encoding is Encoding.FLOAT32_ZSTD else Encoding.BFLOAT16
-    inner = payload_bytes(encoding=plain)
-    assert refusal(compressed(inner[-40:]), encoding=encoding) is Reason.TRUNCATED
-    assert refusal(compressed(inner + b"\0"), encoding=encoding) is Reason.WRONG_OFFSETS

@@ -126,14 +126,7 @@ def self_signed(
     key: ec.EllipticCurvePrivateKey, name: str, start: datetime, end: datetime
 ) -> bytes:
     """Return a certificate, PEM, in which a key vouches for itself."""
-    # With the id in it no two keys have the same subject. TLS looks trusted certificates up by
-    # subject, and would refuse one of two peers that are both called "laptop".
-    subject = x509.Name(
-        [
-            x509.NameAttribute(NameOID.COMMON_NAME, name),
-            x509.NameAttribute(NameOID.SERIAL_NUMBER, id_of_key(key.public_key())),
-        ]
-    )
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     certificate = (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -185,7 +178,7 @@ def parse_certificate(pem: bytes) -> Certificate:
         _check_powers(parsed.extensions)
         return Certificate(
             peer_id=id_of_key(public_key),
-            name=_name_in(parsed.subject, id_of_key(public_key)),
+            name=_name_in(parsed.subject),
             pem=parsed.public_bytes(Encoding.PEM),
             public_key=public_key,
             not_before=parsed.not_valid_before_utc,
@@ -221,10 +214,8 @@ def _check_powers(extensions: x509.Extensions) -> None:
         raise Unusable(f"it is not for the name '{TLS_NAME}'")
 
 
-def _name_in(subject: x509.Name, peer_id: PeerKey) -> str:
-    attributes = [(each.oid, each.value) for each in subject]
-    match attributes:
-        case [(NameOID.COMMON_NAME, str(name)), (NameOID.SERIAL_NUMBER, number)]:
-            if number == peer_id:
-                return clean_name(name)
-    raise Unusable("its subject is not a name and the id of its key")
+def _name_in(subject: x509.Name) -> str:
+    match [(each.oid, each.value) for each in subject]:
+        case [(NameOID.COMMON_NAME, str(name))]:
+            return clean_name(name)
+    raise Unusable("its subject is not just a name")

@@ -76,5 +76,31 @@ def show_id(folder: Folder = Path()) -> None:
     _say(load_certificate(folder).peer_id)
 
 
+@app.command()
+def run(
+    path: Annotated[
+        Path, typer.Argument(metavar="PEER", help="The peer's folder, or its peer.yaml.")
+    ] = Path(),
+) -> None:
+    """Take part: train on my data, and with those of whom it is worth it, until stopped."""
+    from coterie.peer.process import run_peer
+
+    run_peer(path, lambda line: consoles.errors.print(line, soft_wrap=True, markup=False))
+
+
+@app.command()
+def status(
+    folder: Folder = Path(),
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+) -> None:
+    """Say how a peer is doing: whether it runs, how far it is, and whom it knows."""
+    from coterie.peer.reporting import status_json, status_table
+
+    if as_json:
+        typer.echo(status_json(folder))
+    else:
+        consoles.out.print(status_table(folder))
+
+
 def _say(line: str) -> None:
     consoles.out.print(line, soft_wrap=True, highlight=False, markup=False)

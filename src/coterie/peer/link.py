@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import CancelledError
 from typing import Any, TypeVar
@@ -42,12 +43,18 @@ class Link:
         self._synchronous = synchronous
         self._waiting: set[asyncio.Task[Any]] = set()
         self._is_stopping = False
+        self.waited_seconds = 0.0
+        """How long the strategy's thread has waited for the network, in all."""
 
     def stop(self) -> None:
         """Give up what is being waited for; called on the event loop."""
         self._is_stopping = True
         for task in self._waiting:
             task.cancel()
+
+    def rest(self, seconds: float) -> None:
+        """Do nothing for a while."""
+        self._wait_for(asyncio.sleep(seconds))
 
     def known(self) -> list[int]:
         """Return the numbers of those who can be asked, without mine."""
@@ -226,7 +233,10 @@ class Link:
             finally:
                 self._waiting.discard(task)
 
+        asked = time.perf_counter()
         try:
             return asyncio.run_coroutine_threadsafe(answer(), self._loop).result()
         except CancelledError:
             raise Interrupted("Stopped while waiting for others.") from None
+        finally:
+            self.waited_seconds += time.perf_counter() - asked

@@ -40,7 +40,7 @@ class Meeting:
         """Meet others for ever; raise if another process runs with my key."""
         while True:
             num_news = await self.meet_once()
-            is_searching = bool(self._addresses) or num_news > 0
+            is_searching = bool(self._addresses or self._members.silent()) or num_news > 0
             await asyncio.sleep(SOON_SECONDS if is_searching else LATER_SECONDS)
 
     async def meet_once(self) -> int:
@@ -77,7 +77,7 @@ class Meeting:
             self._greeted[who] = address
 
     async def _look_after(self, who: PeerKey) -> None:
-        """Ask somebody who rests after failures for a sign of life, if it is time."""
+        """Ask somebody who did not answer for a sign of life, once its rest is over."""
         try:
             await self._client.await_phase(who, 0, Phase.ENTERED)
         except Rejected as refused:

@@ -26,12 +26,14 @@ from coterie.peer.host import PeerHost
 from coterie.peer.identity import Identity, load_identity
 from coterie.peer.judge import Judge
 from coterie.peer.link import Link
+from coterie.peer.logs import event, logged
 from coterie.peer.meeting import Meeting
+from coterie.peer.metrics import metrics_served
 from coterie.peer.own import model_builder, own_world
 from coterie.peer.rejections import Rejections
 from coterie.peer.results import PeerRun
 from coterie.peer.runtime import NetworkRuntime
-from coterie.peer.settings import PeerConfig, read_peer_config
+from coterie.peer.settings import EVERYWHERE, PeerConfig, read_peer_config
 from coterie.peer.transport.client import PeerClient
 from coterie.peer.transport.interface import Phase
 from coterie.peer.transport.members import Members
@@ -58,7 +60,7 @@ def run_peer(path: Path, tell: Tell) -> None:
     config = read_peer_config(path)
     folder = path if path.is_dir() else path.parent
     identity = load_identity(folder)
-    with locked(folder):
+    with locked(folder), logged(folder):
         asyncio.run(Participant(folder, config, identity, tell).run())
 
 
@@ -94,8 +96,11 @@ class Participant:
         deadlines = self._config.network.deadlines
         synchronous = self._config.synchronous
         link = Link(client, self._members, host, deadlines, synchronous=synchronous)
+        metrics = metrics_served(
+            self._config.metrics_port, self._station, lambda: self._results.status
+        )
         try:
-            with self._simulation(link) as simulation:
+            with metrics, self._simulation(link) as simulation:
                 await _in_thread(partial(self._resume, simulation))
                 async with self._serving(host, client) as meeting:
                     await self._advance(simulation, link, meeting)
@@ -110,7 +115,9 @@ class Participant:
             lambda: self._strategy,
             self._config.simulation_settings(),
             keys=[_key(self._config, self._identity)],
-            make_runtime=lambda state, strategy: NetworkRuntime(state, strategy, link),
+            make_runtime=lambda state, strategy: NetworkRuntime(
+                state, strategy, link, self._config.every_seconds
+            ),
             tell=self._tell,
         )
 
@@ -131,6 +138,7 @@ class Participant:
         meeting = asyncio.create_task(Meeting(client, self._members, self._config.known, rng).run())
         self._results.tell(address=self._members.my_address)
         self._tell(f"{self._identity.name} is at {self._members.my_address}")
+        event(_log, "serving", address=self._members.my_address, peer=self._identity.peer_id)
         try:
             yield meeting
         finally:
@@ -144,7 +152,7 @@ class Participant:
     ) -> None:
         """Run the rounds in a thread until they end, or something ends them."""
         with self._stoppable(link) as stopped:
-            await self._wait_for_roster(stopped)
+            await self._wait_for_company(stopped)
             rounds = _in_thread(partial(self._run_rounds, simulation))
             await _first_of(rounds, meeting, stopped)
             if rounds.done() and not stopped.done():
@@ -156,6 +164,7 @@ class Participant:
             link.stop()
             await asyncio.wait({rounds}, timeout=STOP_SECONDS)
             self._results.tell(state="stopped")
+            event(_log, "stopped", round=simulation.next_round - 1)
             if not rounds.done():
                 _log.warning("a local training did not end in time and is given up")
             elif not isinstance(rounds.exception(), Interrupted):
@@ -175,27 +184,35 @@ class Participant:
         )
 
     def _note(self, now: Round) -> None:
-        station = self._station
-        self._results.note(now)
-        self._results.tell(
+        self._results.note(
+            now,
             num_known=len(self._members.known()),
-            refused=_by_reason(station.rejections),
-            failures=_by_reason(station.refusals),
+            refused=_by_reason(self._station.rejections),
+            failures=_by_reason(self._station.refusals),
+        )
+        said = self._results.status
+        event(
+            _log,
+            "round",
+            round=now.number,
+            validation_accuracy=said.validation_accuracy,
+            validation_loss=said.validation_loss,
+            num_known=said.num_known,
+            num_fetched=said.num_fetched,
         )
 
     def _finish(self, simulation: Simulation) -> None:
         self._results.keep_models(simulation)
         self._results.tell(state="finished")
 
-    async def _wait_for_roster(self, stopped: asyncio.Future[signal.Signals]) -> None:
-        """Where everybody is named in advance: until all are there, or patience ends."""
-        if not self._config.roster:
-            return
-        missing = set(range(1, len(self._config.roster)))
+    async def _wait_for_company(self, stopped: asyncio.Future[signal.Signals]) -> None:
+        """Wait until enough others are there to begin with, or patience ends."""
+        wanted = max(len(self._config.roster) - 1, 0) or self._config.begin_with
         deadline = time.monotonic() + self._config.network.deadlines.round_seconds
-        while missing - set(self._members.known()) and not stopped.done():
+        while len(self._members.known()) < wanted and not stopped.done():
             if time.monotonic() > deadline:
-                self._tell(f"Beginning without {len(missing)} peers, who are not there yet.")
+                here = len(self._members.known())
+                self._tell(f"Beginning with {here} others instead of {wanted}.")
                 return
             await asyncio.sleep(MEET_SECONDS)
 
@@ -244,7 +261,7 @@ class Participant:
 def advertised(bound: str) -> str:
     """Return where others reach whoever listens at an address; everywhere means this computer."""
     host, _, port = bound.rpartition(":")
-    return f"{socket.gethostname()}:{port}" if host in ("0.0.0.0", "[::]") else bound  # noqa: S104
+    return f"{socket.gethostname()}:{port}" if host in EVERYWHERE else bound
 
 
 def _key(config: PeerConfig, identity: Identity) -> Key:

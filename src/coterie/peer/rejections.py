@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from enum import Enum
+
+_log = logging.getLogger(__name__)
 
 
 class Reason(Enum):
@@ -59,12 +62,17 @@ class Rejected(Exception):  # noqa: N818 — what happened says more than -Error
 class Rejections:
     """How often which peer was refused for which reason."""
 
-    def __init__(self) -> None:
+    def __init__(self, what: str = "refused") -> None:
+        self._what = what
         self._counts: Counter[tuple[str, Reason]] = Counter()
 
     def count(self, peer_id: str, reason: Reason) -> None:
-        """Note one refusal."""
+        """Note one refusal; the 1st, 2nd, 4th, 8th … of a kind are logged, not a flood of them."""
         self._counts[peer_id, reason] += 1
+        count = self._counts[peer_id, reason]
+        if count & (count - 1) == 0:
+            fields = {"peer": peer_id, "reason": reason.value, "count": count, "what": self._what}
+            _log.warning("refusal", extra={"fields": fields})
 
     def of(self, peer_id: str) -> dict[Reason, int]:
         """Return the refusals of one peer."""

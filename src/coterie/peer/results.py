@@ -68,8 +68,8 @@ class PeerRun:
         identity = members.identity
         self.status = Status(identity.name, identity.peer_id, os.getpid(), rounds=rounds)
 
-    def note(self, now: Round) -> None:
-        """Take in a finished round; the recorder has it already."""
+    def note(self, now: Round, **more: object) -> None:
+        """Take in a finished round, and what else there is to say; the recorder has it already."""
         self._name_peers()
         kinds = now.exchanges.kind
         came = [
@@ -84,6 +84,7 @@ class PeerRun:
             validation_loss=_known(now, "validation_loss_trained"),
             test_accuracy=self.status.test_accuracy if tested is None else tested,
             num_fetched=sum(came),
+            **more,
         )
 
     def tell(self, **changes: object) -> None:

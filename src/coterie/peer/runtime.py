@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.learning.trainer import EvaluateJob, ModelReference
+from coterie.peer.efforts import Effort
 from coterie.peer.link import Link
 from coterie.peer.transport.interface import Model, Part, Phase, Pulled, Vector
 from coterie.simulation.round import Round
@@ -42,10 +44,15 @@ UPDATES: dict[Metric, Part] = {
 class NetworkRuntime(Runtime):
     """Drives my strategy; runs in a thread of its own, and waits there for the network."""
 
-    def __init__(self, state: State, strategy: Strategy, link: Link) -> None:
+    def __init__(
+        self, state: State, strategy: Strategy, link: Link, every_seconds: float = 0.0
+    ) -> None:
         super().__init__(state, [strategy])
         state.keep_for(strategy.needs())
         self._link = link
+        self._every_seconds = every_seconds
+        self._begun_at = -math.inf
+        self._effort = Effort()
         self._pulled: dict[int, Pulled] = {}
         self._last_round = -1
         self._present = np.array([ME])
@@ -56,11 +63,16 @@ class NetworkRuntime(Runtime):
 
     def start(self, now: Round) -> None:
         """Round 0: train alone, and publish the result."""
+        self._state.trainer = self._effort.measured(self._state.trainer)
         self._link.reach(now.number, Phase.ENTERED)
         super().start(now)
         self._publish(now.number)
+        now.efforts = self._effort.columns(self._link.waited_seconds)
 
     def _run(self, now: Round) -> None:
+        self._state.trainer = self._effort.measured(self._state.trainer)
+        self._link.rest(max(self._begun_at + self._every_seconds - time.monotonic(), 0))
+        self._begun_at = time.monotonic()
         self._link.wait_for_others(now.number - 1, Phase.PUBLISHED)
         self._link.reach(now.number, Phase.ENTERED)
         self._present = np.array([ME, *self._link.known()], np.int64)
@@ -69,6 +81,8 @@ class NetworkRuntime(Runtime):
         self._publish(now.number)
         now.arrivals = _arrival_columns(self._pulled)
         self._pulled.clear()
+        now.listed = _list_columns(self.strategies[ME].neighbours())
+        now.efforts = self._effort.columns(self._link.waited_seconds)
         # One cluster of everybody whose number may be recorded: nobody knows the true ones.
         now.truth = GroundTruth(np.zeros(self._link.num_peers, np.int64))
 
@@ -227,6 +241,14 @@ class NetworkRuntime(Runtime):
 
 def _compared(metric: Metric, theirs: Vector, mine: Vector) -> float:
     return distance(theirs, mine) if metric == "distance" else cosine(theirs, mine)
+
+
+def _list_columns(neighbours: npt.NDArray[np.int64] | None) -> dict[str, npt.NDArray[Any]]:
+    if neighbours is None:
+        return {}
+    nobody = np.zeros(len(neighbours), np.int32)
+    others = neighbours.astype(np.int32)
+    return {"peer": nobody, "cluster": nobody, "other": others, "other_cluster": nobody}
 
 
 def _arrival_columns(pulled: Mapping[int, Pulled]) -> dict[str, npt.NDArray[Any]]:

@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from coterie.checking import read_settings
 from coterie.errors import ConfigError
 from coterie.learning.trainer import TrainingSettings
+from coterie.peer.addresses import split_address
 from coterie.peer.transport.settings import TransportSettings
 from coterie.settings import Settings
 from coterie.simulation.settings import SimulationSettings, WatchSettings
@@ -18,6 +19,7 @@ from coterie.strategies.base import Strategy
 
 FUNCTION = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
 PEER_ID = r"^[0-9a-f]{64}$"
+EVERYWHERE = ("0.0.0.0", "[::]", "::")  # noqa: S104 — just what must not be advertised
 ENDLESS_ROUNDS = 10_000_000
 BELIEFS_EVERY = 10
 """How often what an endless peer believes is recorded, in rounds."""
@@ -76,6 +78,11 @@ class PeerConfig(Settings):
     """The strategy's name and its options, as in the simulator."""
     rounds: int | None = Field(None, ge=0)
     """How many rounds; until stopped when not given."""
+    begin_with: int = Field(1, ge=0)
+    """How many others must be there before I begin, or `network.deadlines.round_seconds` pass;
+    with a roster it is everybody."""
+    every_seconds: float = Field(0.0, ge=0)
+    """A round begins so long after the one before at the earliest: data may come slowly."""
     synchronous: bool = False
     """Whether rounds are aligned with those of the others; otherwise each has its own pace."""
     linger_seconds: float = Field(60.0, ge=0)
@@ -95,6 +102,26 @@ class PeerConfig(Settings):
     network: TransportSettings = TransportSettings()
     metrics_port: int | None = Field(None, ge=1, le=65535)
     """Serve Prometheus metrics at this port of this computer; needs coterie[prometheus]."""
+
+    @field_validator("listen")
+    @classmethod
+    def _listens(cls, address: str) -> str:
+        split_address(address, smallest_port=0)
+        return address
+
+    @field_validator("advertise")
+    @classmethod
+    def _advertises(cls, address: str | None) -> str | None:
+        if address is not None and split_address(address)[0] in EVERYWHERE:
+            raise ValueError("nobody can reach it; name this computer as others see it")
+        return address
+
+    @field_validator("known")
+    @classmethod
+    def _knows(cls, addresses: tuple[str, ...]) -> tuple[str, ...]:
+        for address in addresses:
+            split_address(address)
+        return addresses
 
     @field_validator("data", mode="before")
     @classmethod

@@ -86,6 +86,19 @@ SCHEMAS = {
             ("seconds", pa.float64()),
         ]
     ),
+    "listed_neighbours": pa.schema(
+        [*_WHO, ("other", pa.int32()), ("other_cluster", pa.int32())],
+    ),
+    "efforts": pa.schema(
+        [
+            *_WHO,
+            ("wall_seconds", pa.float64()),
+            ("cpu_seconds", pa.float64()),
+            ("work_seconds", pa.float64()),
+            ("work_cpu_seconds", pa.float64()),
+            ("wait_seconds", pa.float64()),
+        ]
+    ),
     "timings": pa.schema(
         [("round", pa.int32()), ("wall_seconds", pa.float64()), ("cpu_seconds", pa.float64())]
     ),

@@ -50,6 +50,10 @@ class Round:
     """What peers believed about each other when the round ended; empty if nobody was asked."""
     arrivals: Columns = field(default_factory=dict)
     """How old models were that came over a real network; empty in a simulation."""
+    listed: Columns = field(default_factory=dict)
+    """Whom a real peer has on its list of neighbours; empty in a simulation."""
+    efforts: Columns = field(default_factory=dict)
+    """What the round cost a real peer; empty in a simulation."""
 
     def __post_init__(self) -> None:
         self.merged = np.zeros(len(self.online), dtype=bool)
@@ -67,6 +71,8 @@ class Round:
             "chosen_neighbours": chosen_statistics(self.chosen, self.truth.clusters),
             "beliefs": self.beliefs,
             "arrivals": self.arrivals,
+            "listed_neighbours": self.listed,
+            "efforts": self.efforts,
         }
         return self._peers_and_exchanges() | {
             name: {"round": np.full(len(columns["peer"]), self.number, np.int32), **columns}

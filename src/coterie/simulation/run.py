@@ -87,7 +87,9 @@ def resume(
 
 
 @contextmanager
-def stop_by_signal(tell: Tell) -> Iterator[Callable[[], bool]]:
+def stop_by_signal(
+    tell: Tell, what_happens: str = "Finishing this round, then saving."
+) -> Iterator[Callable[[], bool]]:
     """Yield whether Ctrl-C was pressed, or SIGTERM sent; the second time it interrupts."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
@@ -98,7 +100,7 @@ def stop_by_signal(tell: Tell) -> Iterator[Callable[[], bool]]:
         if stop.is_set():
             raise Interrupted("Stopped at once; what came after the last checkpoint is lost.")
         stop.set()
-        tell("Finishing this round, then saving. Press Ctrl-C again to stop at once.")
+        tell(f"{what_happens} Press Ctrl-C again to stop at once.")
 
     previous = {kind: signal.signal(kind, handle) for kind in (signal.SIGINT, signal.SIGTERM)}
     try:

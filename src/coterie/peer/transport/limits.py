@@ -168,16 +168,23 @@ class Pace:
     def __init__(self, settings: LimitSettings, clock: Clock) -> None:
         self._settings = settings
         self._clock = clock
-        self._begun_at = clock()
+        self._begun_at: float | None = None
         self._num_bytes = 0
+
+    def begin(self) -> None:
+        """Note that the transfer begins, unless it has begun before."""
+        if self._begun_at is None:
+            self._begun_at = self._clock()
 
     def moved(self, num_bytes: int) -> None:
         """Note progress."""
         self._num_bytes += num_bytes
 
     @property
-    def seconds_left(self) -> float:
-        """Return how long the next piece may take."""
+    def seconds_left(self) -> float | None:
+        """Return how long the next piece may take; any time before the transfer has begun."""
+        if self._begun_at is None:
+            return None
         allowed = self._num_bytes / self._settings.slowest_bytes_per_second
         elapsed = self._clock() - self._begun_at
         return max(allowed + self._settings.slow_start_seconds - elapsed, 0.0)

@@ -120,24 +120,20 @@ class Members:
         return peer_id[:8] if certificate is None else certificate.name
 
     def known(self) -> list[int]:
-        """Return the numbers of those who are trusted, there, and not resting after failures."""
-        return sorted(
-            self._numbers[peer_id]
-            for peer_id, member in self._members.items()
-            if member.address is not None
-            and not member.has_left
-            and member.breaker.state is not State.OPEN
-            and self.trust.is_trusted(peer_id)
-        )
+        """Return the numbers of those who are trusted, there, and answered when last asked."""
+        return self._numbers_where(is_silent=False)
 
     def silent(self) -> list[int]:
-        """Return the numbers of those who are left alone after failures, but should be there."""
+        """Return the numbers of those who should be there, but were left alone after failures."""
+        return self._numbers_where(is_silent=True)
+
+    def _numbers_where(self, *, is_silent: bool) -> list[int]:
         return sorted(
             self._numbers[peer_id]
             for peer_id, member in self._members.items()
             if member.address is not None
             and not member.has_left
-            and member.breaker.state is State.OPEN
+            and (member.breaker.state is not State.CLOSED) == is_silent
             and self.trust.is_trusted(peer_id)
         )
 

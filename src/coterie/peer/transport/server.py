@@ -8,6 +8,7 @@ import math
 import socket
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any
 
@@ -66,10 +67,13 @@ class PeerServer:
         """Listen at host:port, port 0 for any; return host:port as it is."""
         self._server = grpc.aio.server(options=_options(self._station))
         self._server.add_generic_rpc_handlers((self._calls(),))
-        host = _host_of(listen)
-        port = self._bind(self._server, listen)
+        try:
+            port = self._bind(listen)
+        except ConfigError:
+            await self.stop()
+            raise
         await self._server.start()
-        return f"{host}:{port}"
+        return f"{listen.rpartition(':')[0]}:{port}"
 
     async def stop(self, grace_seconds: float = 0.0) -> None:
         """Take no more calls, and let those under way end within the grace."""
@@ -78,11 +82,11 @@ class PeerServer:
             self._server = None
         await self._station.offers.close()
 
-    def _bind(self, server: grpc.aio.Server, listen: str) -> int:
-        try:
-            port = server.add_secure_port(listen, self._credentials())
-        except RuntimeError:
-            port = 0  # it does not say why
+    def _bind(self, listen: str) -> int:
+        port = 0
+        if self._server is not None:
+            with suppress(RuntimeError):  # it does not say why
+                port = self._server.add_secure_port(listen, self._credentials())
         if port == 0:
             raise ConfigError(
                 f"Cannot listen at {listen!a}: {_why_not(listen)}. Expected host:port with an "
@@ -186,8 +190,11 @@ class PeerServer:
         except CoterieError as error:
             _log.error("A call of %s failed: %s", method.name, error)
             await context.abort(grpc.StatusCode.INTERNAL, "it could not be answered")
+        except grpc.aio.InternalError:
+            return None  # the caller is gone; there is nobody to tell
         # After the limits: what it takes to tell a slow reader must not keep its place occupied.
-        await context.abort(status_of(reason), detail, ((REASON_KEY, reason.value),))
+        with suppress(grpc.aio.InternalError):
+            await context.abort(status_of(reason), detail, ((REASON_KEY, reason.value),))
         return None
 
     def _caller(self, method: Method[Any, Any], context: Context) -> PeerKey:
@@ -224,10 +231,6 @@ def _options(station: Station) -> list[tuple[str, int]]:
         ("grpc.max_connection_idle_ms", 300_000),
         ("grpc.max_metadata_size", 8192),
     ]
-
-
-def _host_of(listen: str) -> str:
-    return listen.rpartition(":")[0]
 
 
 def _why_not(listen: str) -> str:

@@ -27,7 +27,7 @@ class Station:
     settings: TransportSettings = field(default_factory=TransportSettings)
     rejections: Rejections = field(default_factory=Rejections)
     """What I refused: what others asked of me, and what they sent."""
-    refusals: Rejections = field(default_factory=Rejections)
+    refusals: Rejections = field(default_factory=lambda: Rejections("not got"))
     """What I did not get: others refused it, or were not there in time."""
     traffic: Traffic = field(default_factory=Traffic)
 

@@ -26,16 +26,18 @@ async def take_in(chunks: AsyncGenerator[wire.Chunk, None], decoder: Decoder, pa
                 ) from None
             if chunk is None:
                 return
-            _require_next(chunk, decoder.num_fed)
-            # Not in a thread of its own: to hash and copy a chunk takes less than to hand it over.
-            decoder.feed(chunk.data)
-            pace.moved(len(chunk.data))
+            pace.begin()  # not before: the sender may have let others go first
+            data = chunk.data  # once: each access makes a copy
+            _require_next(chunk.offset, len(data), decoder.num_fed)
+            decoder.feed(data)
+            pace.moved(len(data))
 
 
 async def send_out(
     chunks: Iterator[tuple[int, bytes]], write: Callable[[bytes], Awaitable[None]], pace: Pace
 ) -> None:
     """Write chunks as fast as they are read; who reads too slowly does not get the rest."""
+    pace.begin()
     for offset, data in chunks:
         message = wire.Chunk(offset=offset, data=data).SerializeToString()
         try:
@@ -46,9 +48,9 @@ async def send_out(
         pace.moved(len(data))
 
 
-def _require_next(chunk: wire.Chunk, offset: int) -> None:
-    if chunk.offset != offset or not 0 < len(chunk.data) <= CHUNK_BYTES:
+def _require_next(offset: int, num_bytes: int, expected: int) -> None:
+    if offset != expected or not 0 < num_bytes <= CHUNK_BYTES:
         raise Rejected(
             Reason.MALFORMED,
-            f"a chunk of {len(chunk.data)} bytes at {chunk.offset}, expected the one at {offset}",
+            f"a chunk of {num_bytes} bytes at {offset}, expected the one at {expected}",
         )

@@ -16,9 +16,11 @@ LARGEST_WINDOW = 2**23
 """How far back a frame may refer; that much memory is needed beside the model."""
 _LARGEST_BLOCK = 2**17
 """What the format allows, before and after decompression."""
+_SMALLEST_BLOCK = 2**10
+"""What a block holds on average, at least: millions of empty ones would only cost time."""
 _BLOCK_HEADER = 3
-_AS_IT_IS, _REPEATED, _RESERVED = 0, 1, 3
-"""Kinds of blocks: bytes, one byte many times over, and one that does not exist yet."""
+_AS_IT_IS, _REPEATED = 0, 1
+"""Kinds of blocks whose header tells what comes out: bytes, and one byte many times over."""
 
 
 def largest_compressed(size: int) -> int:
@@ -43,6 +45,7 @@ class Frame:
         self._is_header_read = False
         self._is_last = False
         self._num_out = 0
+        self._num_blocks = 0
         self._stream = zstandard.ZstdDecompressor().decompressobj()
 
     def feed(self, data: bytes | memoryview) -> Iterator[bytes]:
@@ -85,14 +88,17 @@ class Frame:
             return 0
         header = int.from_bytes(self._pending[:_BLOCK_HEADER], "little")
         kind, size = header >> 1 & 3, header >> 3
-        if kind == _RESERVED or size > _LARGEST_BLOCK:
-            raise Rejected(Reason.MALFORMED, "a block of the zstd frame is none")
+        if size > _LARGEST_BLOCK:
+            raise Rejected(Reason.MALFORMED, "a block of the zstd frame is too long")
         if kind in (_AS_IT_IS, _REPEATED):
             self._require_room(size)
         length = _BLOCK_HEADER + (1 if kind == _REPEATED else size)
         if len(self._pending) < length:
             return 0
         self._is_last = bool(header & 1)
+        self._num_blocks += 1
+        if self._num_blocks > 64 + self.content_bytes // _SMALLEST_BLOCK:
+            raise Rejected(Reason.TOO_LARGE, "the zstd frame has more blocks than it needs")
         return length
 
     def _taken(self, length: int) -> bytearray:

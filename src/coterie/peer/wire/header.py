@@ -108,10 +108,10 @@ def write_header(tensors: Iterable[Tensor]) -> bytes:
 def largest_header(tensors: Iterable[Tensor]) -> int:
     """Return how long a header with these tensors and any message may be.
 
-    Twice what is written here leaves room for other ways to write the same JSON, and 4 KiB hold
-    the longest entries of the arrays of a message.
+    A character of a name takes at most 12 bytes, the rest of an entry far less than 512; 4 KiB
+    hold the longest entries of all arrays that a message may have.
     """
-    return 2 * len(write_header(tensors)) + 4096
+    return 4096 + sum(512 + 12 * len(tensor.name) for tensor in tensors)
 
 
 def read_header(

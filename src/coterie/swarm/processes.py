@@ -1,0 +1,65 @@
+"""Peers as processes of this computer, forked from one that has loaded everything they need."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import traceback
+from multiprocessing.connection import wait
+from multiprocessing.context import BaseContext
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from coterie.errors import CoterieError
+
+LOG = "output.log"
+PRELOADED = ("coterie.peer.process", "coterie.learning.native.trainer")
+
+
+def start(folder: Path) -> BaseProcess:
+    """Start the peer of a folder; it ends with this process, at the latest."""
+    process = _context().Process(target=_run, args=(str(folder),), daemon=True)  # type: ignore[attr-defined]
+    process.start()
+    return process  # type: ignore[no-any-return]
+
+
+def _context() -> BaseContext:
+    """Return how processes are started: 64 peers that each load torch would take minutes."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(PRELOADED))
+    return context
+
+
+def _run(folder: str) -> None:
+    """Be a peer; what it says goes to a file in its folder."""
+    # Ctrl-C goes to the whole process group; whoever started the peers decides how to end.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    log = os.open(Path(folder) / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    from coterie.peer.process import run_peer
+
+    code = 0
+    try:
+        run_peer(Path(folder), lambda message: print(message, flush=True))
+    except CoterieError as error:
+        print(f"Error: {error}", flush=True)
+        code = error.exit_code
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    sys.stdout.flush()
+    os._exit(code)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,122 @@
+"""Logs, metrics and status: what people and programs can see of a peer."""
+
+import json
+import logging
+import urllib.request
+
+import pytest
+from rich.console import Console
+from torch import nn
+
+from coterie.errors import ConfigError, StorageError
+from coterie.models.layout import Layout
+from coterie.peer.identity import create_identity
+from coterie.peer.logs import LOG, event, logged
+from coterie.peer.metrics import metrics_served
+from coterie.peer.rejections import Reason, Rejections
+from coterie.peer.reporting import status_json, status_table
+from coterie.peer.results import STATUS, PeerRun, Status, read_status
+from coterie.peer.transport.members import Members
+from coterie.peer.transport.station import Station
+from coterie.peer.trust import TrustStore
+from coterie.storage import locked
+from coterie.swarm.folders import free_ports
+
+
+@pytest.fixture
+def members(tmp_path):
+    return Members(create_identity(tmp_path, "ward"), TrustStore(tmp_path))
+
+
+def lines_of(folder):
+    return [json.loads(line) for line in (folder / LOG).read_text().splitlines()]
+
+
+def test_events_are_lines_of_json(tmp_path):
+    log = logging.getLogger("coterie.peer.test")
+    with logged(tmp_path):
+        event(log, "round", round=3, name="Größe\nüber zwei Zeilen")
+        try:
+            raise ValueError("broken")
+        except ValueError:
+            log.exception("it broke")
+    log.error("nobody listens any more")
+    told, failed = lines_of(tmp_path)
+    assert (told["event"], told["round"], told["level"]) == ("round", 3, "info")
+    assert told["name"] == "Größe\nüber zwei Zeilen"
+    assert "ValueError: broken" in failed["traceback"]
+
+
+def test_a_flood_of_refusals_does_not_flood_the_log(tmp_path):
+    refused = Rejections()
+    with logged(tmp_path):
+        for _ in range(1000):
+            refused.count("ab" * 32, Reason.NOT_FINITE)
+    assert [line["count"] for line in lines_of(tmp_path)] == [2**n for n in range(10)]
+    assert refused.of("ab" * 32) == {Reason.NOT_FINITE: 1000}
+    assert {line["reason"] for line in lines_of(tmp_path)} == {"not-finite"}
+
+
+def test_metrics_can_be_scraped(members):
+    station = Station(members.identity, members.trust, members, Layout.of(nn.Linear(2, 2)))
+    station.traffic.bytes_received["ab" * 32] += 1234
+    station.traffic.calls["ab" * 32, "Hello"] += 2
+    for _ in range(3):
+        station.rejections.count("ab" * 32, Reason.BOMB)
+    status = Status("ward", members.identity.peer_id, 1, round=7, validation_accuracy=0.5)
+    (port,) = free_ports(1)
+    with metrics_served(port, station, lambda: status):
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
+            text = answer.read().decode()
+        with (
+            pytest.raises(ConfigError, match="cannot be used"),
+            metrics_served(port, station, lambda: status),
+        ):
+            pass
+    assert "coterie_round 7.0" in text
+    assert "coterie_validation_accuracy 0.5" in text
+    assert 'coterie_bytes_received_total{peer="abababab"} 1234.0' in text
+    assert 'coterie_calls_total{method="Hello",peer="abababab"} 2.0' in text
+    assert 'coterie_refused_total{peer="abababab",reason="bomb"} 3.0' in text
+    assert "validation_loss" not in text
+
+
+def shown(folder):
+    console = Console(width=200)
+    with console.capture() as captured:
+        console.print(status_table(folder))
+    return captured.get()
+
+
+def test_the_status_says_whether_it_runs(tmp_path, members):
+    assert "has never run" in shown(tmp_path)
+    assert json.loads(status_json(tmp_path)) is None
+    run = PeerRun(tmp_path, members, rounds=9)
+    run.tell(state="running", round=4, validation_accuracy=0.875, refused={"bomb": 2})
+    text = shown(tmp_path)
+    assert "ended without a word" in text
+    assert "4 of 9" in text
+    assert "87.5%" in text
+    assert "2 × bomb" in text
+    run.tell(state="finished")
+    assert "finished" in shown(tmp_path)
+    assert json.loads(status_json(tmp_path))["running"] is False
+
+
+def test_a_damaged_status_is_told(tmp_path, members):
+    (tmp_path / STATUS).write_text("{")
+    with pytest.raises(StorageError, match="damaged"):
+        read_status(tmp_path)
+
+
+def test_a_running_peer_is_seen_from_another_process(tmp_path, members):
+    import subprocess
+    import sys
+
+    PeerRun(tmp_path, members, rounds=None).tell(state="running", round=0)
+    with locked(tmp_path):
+        told = subprocess.run(
+            [sys.executable, "-m", "coterie.cli", "peer", "status", "--folder", tmp_path, "--json"],
+            capture_output=True, text=True, check=True,
+        ).stdout  # fmt: skip
+    assert json.loads(told)["running"] is True
