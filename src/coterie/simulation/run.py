@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from types import FrameType
+from typing import TypedDict, Unpack
 
 from coterie.errors import Interrupted
 from coterie.learning.choice import Tell
@@ -16,28 +17,26 @@ from coterie.simulation.round import Round
 from coterie.simulation.simulator import Simulation
 
 
+class Advancing(TypedDict, total=False):
+    """How rounds are run: see `advance_to_end`."""
+
+    checkpoint_every: int
+    on_round: Callable[[Round], None] | None
+    asked_to_stop: Callable[[], bool] | None
+
+
 def run_to_end(
     simulation: Simulation,
     recorder: Recorder,
     checkpoints: Checkpoints | None = None,
     *,
-    checkpoint_every: int = 1,
-    on_round: Callable[[Round], None] | None = None,
     tell: Tell = print,
-    asked_to_stop: Callable[[], bool] | None = None,
+    **how: Unpack[Advancing],
 ) -> None:
     """Resume, if there is something to, and advance until finished; see `advance_to_end`."""
     if checkpoints is not None:
         resume(simulation, recorder, checkpoints, tell)
-    advance_to_end(
-        simulation,
-        recorder,
-        checkpoints,
-        checkpoint_every=checkpoint_every,
-        on_round=on_round,
-        tell=tell,
-        asked_to_stop=asked_to_stop,
-    )
+    advance_to_end(simulation, recorder, checkpoints, tell=tell, **how)
 
 
 def advance_to_end(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from itertools import pairwise
 from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
@@ -149,7 +149,14 @@ def packed(values: npt.NDArray[np.uint8] | npt.NDArray[np.uint16]) -> Json:
     return {"type": values.dtype.name, "shape": list(values.shape), "base64": text}
 
 
-def labels_of(subject: Subject, places: Iterable[int]) -> list[str]:
-    """Return the strategies that are not among the places, each once."""
-    there = set(places)
-    return [label for n, label in enumerate(subject.labels) if n not in there]
+def shown_runs(subject: Subject, make: Any, nothing: str) -> Json:
+    """Return what `make` makes of each run, and which strategies have none; or why there is none.
+
+    What most figures of single runs are: one picture for each strategy and seed.
+    """
+    runs = each_run(subject, make)
+    if not runs:
+        return missing(nothing)
+    there = {run["strategy"] for run in runs}
+    without = [label for n, label in enumerate(subject.labels) if n not in there]
+    return {**legend(subject), "runs": runs, "without": without}

@@ -8,15 +8,7 @@ import numpy.typing as npt
 from coterie.analyses.columns import Columns, by_round, columns
 from coterie.gathering import FoundRun
 from coterie.pages.subjects import Subject
-from coterie.pages.views.base import (
-    Json,
-    each_run,
-    labels_of,
-    legend,
-    missing,
-    once_per_run,
-    packed,
-)
+from coterie.pages.views.base import Json, once_per_run, packed, shown_runs
 from coterie.pages.views.pairs import Bins, make_bins
 
 UNKNOWN, NUM_LEVELS = 0, 127
@@ -30,11 +22,7 @@ _NONE = (
 
 def beliefs(subject: Subject) -> Json:
     """Return per run the tables of some rounds, packed (T, R, C), and what their levels mean."""
-    runs = each_run(subject, _tables)
-    if not runs:
-        return missing(_NONE)
-    without = labels_of(subject, (run["strategy"] for run in runs))
-    return {**legend(subject), "runs": runs, "without": without}
+    return shown_runs(subject, _tables, _NONE)
 
 
 @once_per_run

@@ -8,15 +8,7 @@ import numpy.typing as npt
 from coterie.analyses.columns import Columns, by_round, columns
 from coterie.gathering import FoundRun
 from coterie.pages.subjects import Subject
-from coterie.pages.views.base import (
-    Json,
-    each_run,
-    labels_of,
-    legend,
-    missing,
-    once_per_run,
-    packed,
-)
+from coterie.pages.views.base import Json, once_per_run, packed, shown_runs
 from coterie.pages.views.heatmap import NOBODY
 from coterie.pages.views.layouts import (
     FIRST_ITERATIONS,
@@ -39,11 +31,7 @@ def graph(subject: Subject) -> Json:
     places (W, B, 2) of 0 to 1000; targets and strengths (W, B, NUM_EDGES), strengths 0 to 255 of
     the `strongest` share.
     """
-    runs = each_run(subject, _pictures)
-    if not runs:
-        return missing(NOBODY)
-    without = labels_of(subject, (run["strategy"] for run in runs))
-    return {**legend(subject), "runs": runs, "without": without}
+    return shown_runs(subject, _pictures, NOBODY)
 
 
 @once_per_run

@@ -6,15 +6,7 @@ import numpy as np
 
 from coterie.gathering import FoundRun
 from coterie.pages.subjects import Subject
-from coterie.pages.views.base import (
-    Json,
-    each_run,
-    labels_of,
-    legend,
-    missing,
-    once_per_run,
-    packed,
-)
+from coterie.pages.views.base import Json, once_per_run, packed, shown_runs
 from coterie.pages.views.pairs import quantised, run_windows, times
 
 NOBODY = (
@@ -25,11 +17,7 @@ NOBODY = (
 
 def heatmap(subject: Subject) -> Json:
     """Return per run the matrices of its windows, packed (W, B, B); value = cell × unit."""
-    runs = each_run(subject, _matrices)
-    if not runs:
-        return missing(NOBODY)
-    without = labels_of(subject, (run["strategy"] for run in runs))
-    return {**legend(subject), "runs": runs, "without": without}
+    return shown_runs(subject, _matrices, NOBODY)
 
 
 @once_per_run
