@@ -7,7 +7,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from payloads import (
     ALL_PARTS,
@@ -63,7 +63,7 @@ def messages(draw: st.DrawFn) -> dict[str, np.ndarray]:
     cuts=st.lists(st.integers(1, 200), min_size=1),
     seed=st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_round_trip(layout, message, parts, encoding, cuts, seed):
     model = Model(model_of(layout, seed=seed).vectors, message)
     payload = encode(model, layout, parts, encoding)
