@@ -53,16 +53,15 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        for mine, others in (("north", "south"), ("south", "north")):
-            create_identity(folder / mine, mine)
-            (folder / mine / "trusted").mkdir()
+        for name in ("north", "south"):
+            create_identity(folder / name, name)
+            (folder / name / "trusted").mkdir()
         for mine, others in (("north", "south"), ("south", "north")):
             TrustStore(folder / mine).add((folder / others / "certificate.pem").read_bytes())
         command = [sys.executable, __file__, "--serve", str(folder / "south")]
         command += ["--precision", options.precision, "--compression", options.compression]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE) as server:
-            assert server.stdout is not None
-            address = server.stdout.readline().decode().strip()
+            address = (server.stdout.readline() if server.stdout else b"").decode().strip()
             pulled = asyncio.run(pull(folder / "north", address, options))
             server.communicate(b"\n")
     report(pulled, options)
@@ -106,7 +105,8 @@ async def pull(folder: Path, address: str, options: argparse.Namespace) -> list[
     client = PeerClient(mine)
     try:
         other = await client.meet(address)
-        assert other is not None
+        if other is None:
+            raise SystemExit("The other process is this one.")
         await client.fetch(other)
         return [
             replace(await client.fetch(other), model=Model({}))  # as one who merges and forgets

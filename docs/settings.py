@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from coterie.config import RunConfig
+from coterie.peer.settings import PeerConfig
 from coterie.strategies import STRATEGIES
 
 PAGE = Path(__file__).parent / "settings.md"
@@ -24,10 +25,21 @@ Every setting of a run, as it stands in `config.yaml`; change any with `--set do
 A group with several kinds is changed as a whole, such as
 `--set 'drift={kind: random, every: 20}'`, or key by key.
 """
+PEER = """
+## A real peer
+
+Every setting of `peer.yaml`, for [real peers](peers.md). What is below `training` is as above;
+of `watch` only `watch.beliefs` counts.
+"""
 
 
 def page() -> str:
     """Return the whole page."""
+    return "\n".join([*_run(), *_peer()]) + "\n"
+
+
+def _run() -> list[str]:
+    """Return the settings of a run."""
     parts = [INTRODUCTION, _table("", RunConfig)]
     for name, field in RunConfig.model_fields.items():
         parts += _group(name, field)
@@ -35,19 +47,33 @@ def page() -> str:
     for name, kind in STRATEGIES.items():
         options = ", ".join(f"`{key}` = {value}" for key, value in kind().options().items())
         parts.append(f"| {name} | {options or '–'} | {kind.summary} |")
-    return "\n".join(parts) + "\n"
+    return parts
 
 
-def _group(name: str, field: FieldInfo) -> list[str]:
+def _peer() -> list[str]:
+    """Return the settings of a real peer, without the groups that a run has as well."""
+    parts = [PEER, _table("", PeerConfig)]
+    for name, field in PeerConfig.model_fields.items():
+        if _kinds(field.annotation) != _kinds(_annotation(RunConfig, name)):
+            parts += _group(name, field, "###", "A peer's ")
+    return parts
+
+
+def _annotation(kind: type[BaseModel], name: str) -> Any:
+    return kind.model_fields[name].annotation if name in kind.model_fields else None
+
+
+def _group(name: str, field: FieldInfo, level: str = "##", whose: str = "") -> list[str]:
     parts = []
     for kind in _kinds(field.annotation):
         title = kind.model_fields["kind"].default if "kind" in kind.model_fields else ""
-        parts.append(f"\n## {name}{f': {title}' if title else ''}\n\n{_description(kind)}\n")
+        heading = f"{level} {whose}{name}{f': {title}' if title else ''}"
+        parts.append(f"\n{heading}\n\n{_description(kind)}\n")
         if set(kind.model_fields) - {"kind"}:
             parts.append(_table(f"{name}.", kind))
         for inner, inner_field in kind.model_fields.items():
             if inner != "kind":
-                parts += _group(f"{name}.{inner}", inner_field)
+                parts += _group(f"{name}.{inner}", inner_field, level, whose)
     return parts
 
 

@@ -22,7 +22,7 @@ SHORTER = {
     "run": FEW,
     "sweep": FEW,
     "resume": ("--threads", "1"),
-    "swarm": ("--rounds", "3", "--peers", "4"),
+    "swarm": ("--rounds", "3"),
 }
 MOST_SEEDS = 2
 # Readers have these ports to themselves; tests take any that are free.
@@ -86,10 +86,10 @@ class PageRun:
                 self.started.append(start(*arguments))
             case ["wait"]:
                 self._wait()
-            case ["coterie", *arguments] if not {"--watch", "swarm"} & set(arguments):
+            case ["coterie", *arguments] if not needs_process(arguments):
                 answer = coterie(*shortened(arguments))
                 assert answer.code == 0, (words, answer)
-            case ["coterie", *arguments]:  # forks, which a process of tests should not
+            case ["coterie", *arguments]:
                 python(self.folder, "-m", "coterie.cli", *shortened(arguments))
             case ["python", script, *arguments]:
                 python(self.folder, script, *shortened(arguments))
@@ -103,9 +103,14 @@ class PageRun:
             assert answer.code == 0, answer
 
 
+def needs_process(arguments: list[str]) -> bool:
+    """Say whether a command forks, or has threads that others must not fork away from."""
+    return "--watch" in arguments or arguments[0] == "swarm" or arguments[:2] == ["peer", "run"]
+
+
 def shortened(arguments: list[str]) -> list[str]:
     """Return the arguments of a command such that it takes seconds."""
-    shorter = [*arguments, *SHORTER.get(arguments[0], ())]
+    shorter = [*arguments, *SHORTER.get("".join(arguments[:1]), ())]
     if "--seeds" in shorter:
         place = shorter.index("--seeds") + 1
         shorter[place] = str(min(int(shorter[place]), MOST_SEEDS))
@@ -116,6 +121,7 @@ def write_files(page: Path, folder: Path) -> list[str]:
     """Write the files of a page; return their names."""
     files = {block.file: block.text for block in blocks(page, "python") if block.file}
     for name, text in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text)
     return list(files)
 

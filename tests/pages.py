@@ -36,7 +36,7 @@ class Block:
     @property
     def file(self) -> str | None:
         """The name of the file it is, if it is one."""
-        found = re.match(r"# (\w+\.py|[\w/]+\.yaml)\n", self.text)
+        found = re.match(r"# ([\w/]+\.(?:py|yaml))\n", self.text)
         return found[1] if found else None
 
     @property

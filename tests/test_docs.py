@@ -42,6 +42,7 @@ LEFT = {
     "docs/add-a-strategy.md": ["runs/mine/first-order-seed0/summary.json"],
     "docs/own-model-and-data.md": ["runs/mine/oracle-seed0/summary.json"],
     "docs/own-shift.md": ["negatives.html"],
+    "docs/peers.md": ["alice/run/models.safetensors", "swarm.html"],
     "docs/reading-a-report.md": ["report.html", "figures/curves-test.pdf"],
     "docs/tutorial.md": ["report.html", "runs/mine/dac-seed1/summary.json"],
 }

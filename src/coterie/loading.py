@@ -128,8 +128,18 @@ class LoadedRun:
 
     @property
     def arrivals(self) -> pa.Table:
-        """Of real peers: every model that arrived, of which round, how old, and how long it took."""
+        """Of real peers: every model that arrived, how old it was, and how long it took."""
         return self.table("arrivals")
+
+    @property
+    def listed_neighbours(self) -> pa.Table:
+        """Of real peers: who was on whose list of neighbours (PENS, PANM)."""
+        return self.table("listed_neighbours")
+
+    @property
+    def efforts(self) -> pa.Table:
+        """Of real peers: how long each round took, trained and waited."""
+        return self.table("efforts")
 
     @property
     def timings(self) -> pa.Table:

@@ -31,6 +31,7 @@ from coterie.peer.transport.settings import (
 )
 from coterie.peer.transport.station import Station
 from coterie.peer.trust import TrustStore
+from coterie.peer.wire.payload import Encoding
 from coterie.randomness import generator
 
 SMALL = Layout.of(nn.Linear(6, 3))
@@ -247,6 +248,7 @@ async def raw_channel(
     options = [
         ("grpc.ssl_target_name_override", TLS_NAME),
         ("grpc.use_local_subchannel_pool", 1),
+        ("grpc.http2.bdp_probe", 0),  # take in no more than is read
         ("grpc.max_receive_message_length", -1),
         ("grpc.max_send_message_length", -1),
     ]
@@ -325,3 +327,24 @@ class Proxy:
                 return
             writer.write(data)
             await writer.drain()
+
+
+def weights(model: Model) -> np.ndarray:
+    """Return the weights themselves."""
+    return model.vectors[Part.MODEL]
+
+
+async def until_error(call):
+    """Yield what a call answers before it fails."""
+    try:
+        async for each in call:
+            yield each
+    except grpc.aio.AioRpcError:
+        return
+
+
+async def offered_digest(peer) -> bytes:
+    """Return the name of the newest payload that a peer offers."""
+    newest = peer.host.offered[max(peer.host.offered)]
+    kind = (frozenset({Part.MODEL}), Encoding.FLOAT32)
+    return (await peer.station.offers.manifest(newest, *kind, peer.id)).digest

@@ -81,16 +81,24 @@ class PeerClient:
             return members.take_all(reply.addresses)
 
     async def await_phase(
-        self, peer_id: PeerKey, round_number: int, phase: Phase, wait_seconds: float = 0.0
+        self,
+        peer_id: PeerKey,
+        round_number: int,
+        phase: Phase,
+        wait_seconds: float = 0.0,
+        deadline_seconds: float | None = None,
     ) -> Status:
         """Wait until a peer is so far, or time is over; return how far it is."""
+        if deadline_seconds is None:
+            deadline_seconds = wait_seconds + self._station.settings.deadlines.call_seconds
         request = wire.AwaitRequest(
             round=round_number,
             phase=int(phase),  # type: ignore[arg-type]
             wait_milliseconds=_milliseconds(wait_seconds),
         )
         async with self._calls.asking(peer_id) as line:
-            reply = await self._call(peer_id, line, AWAIT, request, wait_seconds)
+            deadline = Deadline(deadline_seconds)
+            reply = await self._counted(peer_id, line, AWAIT, request, deadline)
             published = reply.published_round if reply.published else None
             return Status(reply.round, known(Phase, reply.phase), published, reply.instance)
 
@@ -108,7 +116,7 @@ class PeerClient:
             deadline_seconds = wait_seconds + self._station.settings.deadlines.fetch_seconds
         deadline = Deadline(deadline_seconds)
         async with self._calls.asking(peer_id) as line:
-            encoding = self._best_encoding(await self._greeted(peer_id, line))
+            encoding = self._best_encoding(await self._greeted(peer_id, line, deadline))
             for restarts in range(MOST_RESTARTS + 1):
                 offered = await self._manifest(
                     peer_id, line, _request(round, parts, encoding, wait_seconds), deadline
@@ -126,7 +134,7 @@ class PeerClient:
         """Get what a peer told me to pull: a model to score, or one that it pushes."""
         deadline = Deadline(deadline_seconds)
         async with self._calls.asking(peer_id) as line:
-            self._best_encoding(await self._greeted(peer_id, line))
+            self._best_encoding(await self._greeted(peer_id, line, deadline))
             return await self._pull(peer_id, line, offered, deadline)
 
     async def ask_score(
@@ -167,15 +175,28 @@ class PeerClient:
         async with self._calls.asking(peer_id) as line:
             await self._counted(peer_id, line, GOODBYE, request, deadline, is_safe=False)
 
-    async def _greeted(self, peer_id: PeerKey, line: Line) -> Greeting:
-        return line.greeting or await self._greet(peer_id, line)
+    async def _greeted(
+        self, peer_id: PeerKey, line: Line, deadline: Deadline | None = None
+    ) -> Greeting:
+        """Return what a peer said when I introduced myself, unless it has started anew since."""
+        said = line.greeting
+        if said is not None and said.instance == self._station.members.instance_of(peer_id):
+            return said
+        return await self._greet(peer_id, line, deadline)
 
-    async def _greet(self, peer_id: PeerKey, line: Line) -> Greeting:
-        reply = await self._call(peer_id, line, HELLO, hello(self._station))
-        line.greeting = read_hello(reply)
-        require_owner(line.greeting, peer_id)
-        self._station.members.take_all([line.greeting.address])
-        return line.greeting
+    async def _greet(
+        self, peer_id: PeerKey, line: Line, deadline: Deadline | None = None
+    ) -> Greeting:
+        seconds = self._station.settings.deadlines.call_seconds
+        if deadline is not None:  # whoever waits for a model waits no longer for a greeting
+            seconds = min(seconds, deadline.seconds)
+        request = hello(self._station)
+        reply = await self._counted(peer_id, line, HELLO, request, Deadline(seconds))
+        greeting = read_hello(reply)
+        require_owner(greeting, peer_id)
+        self._station.members.take_all([greeting.address])
+        line.greeting = greeting
+        return greeting
 
     def _best_encoding(self, greeting: Greeting) -> Encoding:
         """Return the smallest encoding that both sides are willing to use."""
@@ -187,7 +208,7 @@ class PeerClient:
         self, peer_id: PeerKey, line: Line, published: Published, parts: frozenset[Part]
     ) -> wire.Manifest:
         encoding = self._best_encoding(await self._greeted(peer_id, line))
-        return await self._station.offers.manifest(published, parts, encoding)
+        return await self._station.offers.manifest(published, parts, encoding, peer_id)
 
     async def _manifest(
         self, peer_id: PeerKey, line: Line, request: wire.ManifestRequest, deadline: Deadline

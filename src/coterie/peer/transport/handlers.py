@@ -100,7 +100,7 @@ class Handlers:
         published = await self._host.published(wanted, patience)
         if published is None:
             raise Rejected(Reason.GONE, "this round's model is not, or no longer, offered")
-        return await self._station.offers.manifest(published, parts, encoding)
+        return await self._station.offers.manifest(published, parts, encoding, peer_id)
 
     async def pull_model(self, peer_id: PeerKey, message: wire.PullRequest, write: Write) -> None:
         """Send a payload from an offset on."""

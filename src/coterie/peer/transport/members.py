@@ -112,6 +112,11 @@ class Members:
         member = self._members.get(peer_id)
         return None if member is None or member.address is None else member.address.address
 
+    def instance_of(self, peer_id: PeerKey) -> bytes | None:
+        """Return by which start of its process a peer is known."""
+        member = self._members.get(peer_id)
+        return None if member is None or member.address is None else member.address.instance
+
     def name_of(self, peer_id: PeerKey) -> str:
         """Return what a peer's certificate calls it, or the start of its id."""
         if peer_id == self.identity.peer_id:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 
 from coterie.models.layout import Layout
 from coterie.peer.rejections import Reason, Rejected
-from coterie.peer.transport.interface import Part, Published
+from coterie.peer.transport.interface import Part, PeerKey, Published
 from coterie.peer.wire import protocol_pb2 as wire
 from coterie.peer.wire.payload import Encoding, Payload, encode
 
@@ -17,6 +17,9 @@ MOST_VERSIONS = 3
 """The last two published models, and one that is shown to somebody who is to score it."""
 MOST_PAYLOADS = 4
 """Of one version: all peers of one strategy ask for the same one or two."""
+
+MOST_ENCODINGS_PER_PEER = 8
+"""Of one version: who asks for ever other parts must not keep this computer busy."""
 
 Kind = tuple[frozenset[Part], Encoding]
 
@@ -26,6 +29,7 @@ class _Version:
     """The payloads of one model."""
 
     making: OrderedDict[Kind, asyncio.Task[Payload]] = field(default_factory=OrderedDict)
+    num_made_for: Counter[PeerKey] = field(default_factory=Counter)
 
 
 class Offers:
@@ -38,11 +42,11 @@ class Offers:
         self._payloads: dict[bytes, Payload] = {}
 
     async def manifest(
-        self, published: Published, parts: frozenset[Part], encoding: Encoding
+        self, published: Published, parts: frozenset[Part], encoding: Encoding, asker: PeerKey
     ) -> wire.Manifest:
         """Offer parts of a model and say what can be pulled; plain if I do not encode so."""
         kind = (parts, encoding if encoding in self._encodings else Encoding.FLOAT32)
-        payload = await self._payload(published, kind)
+        payload = await self._payload(published, kind, asker)
         return wire.Manifest(
             digest=payload.digest,
             size=payload.size,
@@ -64,10 +68,13 @@ class Offers:
         making = [task for version in self._versions.values() for task in version.making.values()]
         await asyncio.gather(*making, return_exceptions=True)
 
-    async def _payload(self, published: Published, kind: Kind) -> Payload:
+    async def _payload(self, published: Published, kind: Kind, asker: PeerKey) -> Payload:
         version = self._version(published)
         task = version.making.get(kind)
         if task is None or (task.done() and task.exception() is not None):
+            if version.num_made_for[asker] == MOST_ENCODINGS_PER_PEER:
+                raise Rejected(Reason.QUOTA, "too many different parts of one model")
+            version.num_made_for[asker] += 1
             # In a thread, because calls must be answered meanwhile; once for all who ask.
             task = asyncio.create_task(
                 asyncio.to_thread(encode, published.model, self._layout, *kind)

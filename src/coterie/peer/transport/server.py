@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import socket
 import time
 from collections.abc import Awaitable, Callable
@@ -16,6 +15,7 @@ import grpc
 from google.protobuf.message import Message
 
 from coterie.errors import ConfigError, CoterieError
+from coterie.peer.addresses import split_address
 from coterie.peer.certificates import peer_id_of
 from coterie.peer.rejections import Reason, Rejected
 from coterie.peer.transport.channels import KEEPALIVE_SECONDS, KEEPALIVE_TIMEOUT_SECONDS
@@ -65,6 +65,7 @@ class PeerServer:
 
     async def start(self, listen: str) -> str:
         """Listen at host:port, port 0 for any; return host:port as it is."""
+        _require_address(listen)
         self._server = grpc.aio.server(options=_options(self._station))
         self._server.add_generic_rpc_handlers((self._calls(),))
         try:
@@ -80,6 +81,8 @@ class PeerServer:
         if self._server is not None:
             await self._server.stop(grace_seconds)
             self._server = None
+            # One that never started tidies up in a task of its own, which must come to its turn.
+            await asyncio.sleep(0)
         await self._station.offers.close()
 
     def _bind(self, listen: str) -> int:
@@ -147,7 +150,9 @@ class PeerServer:
     ) -> bytes:
         async def work(peer_id: PeerKey) -> bytes:
             request = parse(method.request, data)
-            seconds = min(context.time_remaining() or math.inf, LONGEST_CALL_SECONDS)
+            remaining = context.time_remaining()
+            seconds = LONGEST_CALL_SECONDS if remaining is None else remaining
+            seconds = min(seconds, LONGEST_CALL_SECONDS)
             async with asyncio.timeout(seconds):
                 return (await answer(peer_id, request, seconds)).SerializeToString()
 
@@ -233,18 +238,23 @@ def _options(station: Station) -> list[tuple[str, int]]:
     ]
 
 
+def _require_address(listen: str) -> None:
+    """Refuse what is no address; the library would take port 99999 for 34463."""
+    host, _, port = listen.rpartition(":")
+    try:
+        split_address(f"{host}:1" if port == "0" else listen)
+    except ConfigError as error:
+        raise ConfigError(f"Cannot listen at {listen!a}, which is `listen`: {error}") from None
+
+
 def _why_not(listen: str) -> str:
     """Return why one cannot listen there, by trying it with a plain socket."""
     host, _, port = listen.rpartition(":")
     try:
-        places = socket.getaddrinfo(
-            host.strip("[]"), int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
+        places = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
         for family, kind, protocol, _, place in places:
             with socket.socket(family, kind, protocol) as trial:
                 trial.bind(place)
     except OSError as error:
         return (error.strerror or str(error)).lower()
-    except (ValueError, OverflowError):
-        return "this is no host:port"
     return "it was refused"
