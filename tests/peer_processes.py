@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import json
 import os
@@ -17,6 +16,7 @@ from typing import Any
 
 import psutil
 import yaml
+from harmed_peers import HELD, HOLD, run_harmed
 
 from coterie.config import RunConfig, make_scenario
 from coterie.data.scenario import Scenario
@@ -29,12 +29,8 @@ from coterie.swarm.folders import lay_out
 
 PATIENCE_SECONDS = 90.0
 """For what is bound to happen, on a machine of any speed."""
-PACE_SECONDS = 0.2
-"""How long each training takes at least: rounds that just spin would take the whole machine."""
-HOLD, HELD = "hold", "held"
-"""While a file of the first name is in a peer's folder it stops at the step named in it, and says
-so by the second."""
-TRAIN, SAVE = "train", "save"
+EVERY_SECONDS = 0.3
+"""How often a round begins at most: rounds that just spin would take the whole machine."""
 NETWORK = {
     "deadlines": {
         "connect_seconds": 5,
@@ -46,7 +42,6 @@ NETWORK = {
     "breaker": {"failures": 2, "first_rest_seconds": 0.2, "longest_rest_seconds": 1},
 }
 """Short deadlines, yet long enough for a busy machine."""
-_NEW_NETWORK = 0x40000000
 
 
 def network(**deadlines: float) -> dict[str, Any]:
@@ -59,7 +54,7 @@ def eventually(condition: Callable[[], Any], what: str, seconds: float = PATIENC
     until = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < until, f"in {seconds} s it did not happen: {what}"
-        time.sleep(0.02)
+        time.sleep(0.05)
     return found
 
 
@@ -70,7 +65,6 @@ class PeerProcess:
     folder: Path
     namespace: str | None = None
     """The network namespace it lives in, as a file."""
-    pace_seconds: float = PACE_SECONDS
     process: BaseProcess | None = None
     peer_id: str = ""
 
@@ -82,9 +76,10 @@ class PeerProcess:
         # What an earlier process said must not be taken for what this one says.
         (self.folder / "status.json").unlink(missing_ok=True)
         context = processes._context()
-        arguments = (str(self.folder), self.pace_seconds, self.namespace)
-        self.process = context.Process(target=_run_harmed, args=arguments, daemon=True)
-        self.process.start()
+        arguments = (str(self.folder), self.namespace)
+        self.process = context.Process(target=run_harmed, args=arguments, daemon=True)
+        with processes._without_main():
+            self.process.start()
 
     def signal(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)
@@ -170,12 +165,13 @@ class PeerProcess:
 
     def fetches(self, sender: PeerProcess, since: int = 0) -> list[dict[str, Any]]:
         """Return the fetches from another, in a round or later, that are recorded."""
-        number = self.ids().index(sender.peer_id)
-        rows = self.table("exchanges")
+        ids = self.ids()
         return [
             row
-            for row in rows
-            if row["kind"] == "fetch" and row["sender"] == number and row["round"] >= since
+            for row in self.table("exchanges")
+            if row["kind"] == "fetch"
+            and ids[row["sender"]] == sender.peer_id
+            and row["round"] >= since
         ]
 
     def has_fetched(self, sender: PeerProcess, since: int = 0) -> bool:
@@ -225,7 +221,6 @@ def lay_out_swarm(
     strategy: str = "random",
     aligned: bool = False,
     rounds: int | None = None,
-    pace_seconds: float = PACE_SECONDS,
     settings: dict[str, Any] | None = None,
     **settings_of_network: Any,
 ) -> Swarm:
@@ -233,14 +228,19 @@ def lay_out_swarm(
     config, scenario = _scenario(count, strategy)
     network = NETWORK | settings_of_network
     folders = lay_out(folder, config, scenario, network, aligned=aligned)[:count]
-    swarm = Swarm([PeerProcess(each, pace_seconds=pace_seconds) for each in folders])
+    swarm = Swarm([PeerProcess(each) for each in folders])
     if aligned and rounds is None:
         rounds = 100_000
     for peer in swarm.peers:
-        changes = {"rounds": rounds, "watch": {"beliefs": 0}, "linger_seconds": 5}
+        changes = {
+            "rounds": rounds,
+            "every_seconds": EVERY_SECONDS,
+            "linger_seconds": 5,
+            "watch": {"beliefs": 0},
+        }
         if not aligned:
             changes["roster"] = []
-        peer.change(**changes, **(settings or {}))
+        peer.change(**(changes | (settings or {})))
     return swarm
 
 
@@ -260,49 +260,4 @@ def _scenario(count: int, strategy: str) -> tuple[RunConfig, Scenario]:
 def copy_of(peer: PeerProcess, folder: Path) -> PeerProcess:
     """Return a peer with the same key in another folder."""
     shutil.copytree(peer.folder, folder)
-    return PeerProcess(folder, pace_seconds=peer.pace_seconds)
-
-
-def _run_harmed(folder: str, pace_seconds: float, namespace: str | None) -> None:
-    """Be a peer on a slow computer, whose training and disk can be held up from outside."""
-    from coterie.learning.native.trainer import NativeTrainer
-
-    if namespace is not None:
-        enter_network(namespace)
-    train, synchronise = NativeTrainer.train, os.fsync
-
-    def slow_train(self: NativeTrainer, jobs: Any) -> list[float]:
-        time.sleep(pace_seconds)
-        _wait_if_held(Path(folder), TRAIN)
-        return train(self, jobs)
-
-    def slow_synchronise(descriptor: int) -> None:
-        if "/checkpoints/" in os.readlink(f"/proc/self/fd/{descriptor}"):
-            _wait_if_held(Path(folder), SAVE)
-        synchronise(descriptor)
-
-    NativeTrainer.train = slow_train  # type: ignore[method-assign]
-    os.fsync = slow_synchronise
-    processes._run(folder)
-
-
-def _wait_if_held(folder: Path, step: str) -> None:
-    hold = folder / HOLD
-    try:
-        if hold.read_text() != step:
-            return
-    except FileNotFoundError:
-        return
-    (folder / HELD).touch()
-    while hold.exists():
-        time.sleep(0.01)
-
-
-def enter_network(namespace: str) -> None:
-    """Move this thread into a network namespace."""
-    descriptor = os.open(namespace, os.O_RDONLY)
-    try:
-        if ctypes.CDLL(None, use_errno=True).setns(descriptor, _NEW_NETWORK):
-            raise OSError(ctypes.get_errno(), "cannot enter the network namespace")
-    finally:
-        os.close(descriptor)
+    return PeerProcess(folder)

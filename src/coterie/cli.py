@@ -1,4 +1,4 @@
-"""The command line: coterie run, sweep, resume, analyse, list, data, bench.
+"""The command line: coterie run, swarm, sweep, resume, analyse, list, data, bench.
 
 Exit codes: 0 done · 2 a setting cannot work · 3 data missing or damaged · 4 a file cannot be
 written or read · 5 training diverged · 6 a strategy broke the rules · 130 stopped by Ctrl-C.
@@ -11,7 +11,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -32,7 +32,10 @@ from coterie.options import (
     DataRoot,
     Device,
     FirstSeed,
+    KeepPeers,
     Out,
+    OwnPace,
+    PeerNetwork,
     Peers,
     Rounds,
     Scale,
@@ -43,13 +46,13 @@ from coterie.options import (
     Trainer,
     changed_settings,
     named_strategies,
+    new_folder,
 )
 from coterie.pages.command import report
 from coterie.peer.command import app as peer
 from coterie.watching.command import Watch, watch, watched
 
 if TYPE_CHECKING:
-    from coterie.config import RunConfig
     from coterie.experiment import Experiment
 
 app = typer.Typer(
@@ -106,6 +109,7 @@ def run(
     live: Watch = False,
 ) -> None:
     """Run an experiment: several strategies on the same data, from the same start."""
+    from coterie.config import check_sizes
     from coterie.experiment import Experiment
     from coterie.presets import find_preset
 
@@ -113,11 +117,49 @@ def run(
     changes = changed_settings(rounds, peers, data_root, trainer, device, change)
     labels = named_strategies(strategy)
     configs = chosen.runs(labels, range(seed, seed + seeds), changes, scale=scale)
-    _check_strategies(configs)
-    folder = folder or _new_folder(preset)
+    check_sizes(configs)
+    folder = folder or new_folder(preset)
     with _continuable(folder), watched(folder, live):
         experiment = Experiment.create(folder, configs)
         _run_experiment(experiment, preset, threads, side_by_side)
+
+
+@app.command()
+def swarm(
+    preset: Annotated[str, typer.Option(help="What to run; see `coterie list`.")] = "digits",
+    strategy: Strategies = "dac",
+    peers: Peers = 8,
+    seed: FirstSeed = 0,
+    seeds: Seeds = 1,
+    rounds: Rounds = None,
+    scale: Scale = 1.0,
+    change: Changes = None,
+    network: PeerNetwork = None,
+    own_pace: OwnPace = False,
+    keep_peers: KeepPeers = False,
+    data_root: DataRoot = None,
+    folder: Out = None,
+    trainer: Trainer = None,
+    device: Device = None,
+    live: Watch = False,
+) -> None:
+    """Run an experiment by real peers: processes of this computer, over an encrypted network."""
+    from coterie.config import check_sizes
+    from coterie.experiment import Experiment
+    from coterie.presets import find_preset
+    from coterie.swarm.suitability import all_for_real_peers
+
+    changes = changed_settings(rounds, peers, data_root, trainer, device, change)
+    numbers = range(seed, seed + seeds)
+    configs = find_preset(preset).runs(named_strategies(strategy), numbers, changes, scale=scale)
+    configs, notes = all_for_real_peers(configs, network, own_pace=own_pace)
+    check_sizes(configs)
+    for note in notes:
+        errors.print(note, soft_wrap=True, highlight=False, markup=False)
+    folder = folder or new_folder(f"{preset}-swarm")
+    with _continuable(folder), watched(folder, live):
+        experiment = Experiment.create(folder, configs)
+        _run_swarm(experiment, keep_peers=keep_peers)
 
 
 @app.command()
@@ -151,6 +193,7 @@ def sweep(
 ) -> None:
     """Vary settings: run every combination of values, and compare them."""
     from coterie import sweep as sweeps
+    from coterie.config import check_sizes
     from coterie.experiment import Experiment, Grid
     from coterie.presets import find_preset
 
@@ -161,9 +204,9 @@ def sweep(
     configs, names = sweeps.grid(
         chosen, named_strategies(strategy), numbers, changes, varied, scale
     )
-    _check_strategies(configs)
+    check_sizes(configs)
     grid = Grid(varied=tuple(varied), changes=changes, scale=scale, select=select)
-    folder = folder or _new_folder(preset)
+    folder = folder or new_folder(preset)
     with _continuable(folder), watched(folder, live):
         experiment = Experiment.create(folder, configs, names, grid)
         _run_experiment(experiment, preset, threads, side_by_side)
@@ -181,7 +224,11 @@ def resume(
 
     with _continuable(folder), watched(folder, live):
         experiment = Experiment.open(folder)
-        _run_experiment(experiment, experiment.runs[0].config.preset, threads, side_by_side)
+        config = experiment.runs[0].config
+        if config.runtime == "network":
+            _run_swarm(experiment)
+        else:
+            _run_experiment(experiment, config.preset, threads, side_by_side)
 
 
 @app.command()
@@ -277,15 +324,31 @@ def _run_experiment(
     from coterie.progress import Display
 
     threads = threads or os.cpu_count() or 1
+    with _results_shown(experiment, preset), Display(experiment, errors) as display:
+        experiment.run(
+            threads=threads,
+            side_by_side=side_by_side or experiment.best_side_by_side(threads),
+            on_round=display.show,
+            on_end=display.end,
+            tell=display.tell,
+        )
+
+
+def _run_swarm(experiment: Experiment, *, keep_peers: bool = False) -> None:
+    from coterie.swarm.display import Display
+    from coterie.swarm.running import execute_by_peers
+
+    preset = experiment.runs[0].config.preset
+    with _results_shown(experiment, preset), Display(experiment.runs, errors) as display:
+        execute = partial(execute_by_peers, show=display.show, keep_peers=keep_peers)
+        experiment.run(threads=1, on_end=display.end, tell=display.tell, execute=execute)
+
+
+@contextmanager
+def _results_shown(experiment: Experiment, preset: str) -> Iterator[None]:
+    """Show what the runs have reached, also where one of them failed."""
     try:
-        with Display(experiment, errors) as display:
-            experiment.run(
-                threads=threads,
-                side_by_side=side_by_side or experiment.best_side_by_side(threads),
-                on_round=display.show,
-                on_end=display.end,
-                tell=display.tell,
-            )
+        yield
     except Interrupted:
         raise
     except CoterieError:
@@ -323,26 +386,6 @@ def _show_results(experiment: Experiment, preset: str) -> None:
             out.print(part, soft_wrap=isinstance(part, Text), highlight=False)
     where = f"Everything is in {experiment.folder}"
     out.print(where, soft_wrap=True, highlight=False, markup=False)
-
-
-def _check_strategies(configs: list[RunConfig]) -> None:
-    """Find out before anything is written what cannot work in a network of this size."""
-    from coterie.strategies import make_strategy
-
-    for config in configs:
-        strategy = make_strategy(config.strategy["name"], config.strategy_options())
-        strategy.check(config.peers.count)
-        config.watch.check(config.peers.count)
-
-
-def _new_folder(preset: str) -> Path:
-    base = Path("runs") / f"{preset}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
-    number = 1
-    folder = base
-    while folder.exists():
-        number += 1
-        folder = base.with_name(f"{base.name}-{number}")
-    return folder
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -128,15 +128,25 @@ def with_changes(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
     return parse(settings)
 
 
-def parse_change(text: str) -> tuple[str, Any]:
-    """Read `dotted.key=value`, the value written as in YAML."""
+def parse_change(
+    text: str, option: str = "--set", example: str = "training.epochs=1"
+) -> tuple[str, Any]:
+    """Read `dotted.key=value`, the value written as in YAML; `option` is where it was given."""
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise ConfigError(f"--set {text}: write it as dotted.key=value, such as training.epochs=1.")
+        raise ConfigError(f"{option} {text}: write it as dotted.key=value, such as {example}.")
     try:
         return key.strip(), yaml.safe_load(value)
     except (yaml.YAMLError, ValueError) as error:  # ValueError: 2020-13-45 looks like a date
-        raise ConfigError(f"--set {text}: the value is not valid YAML: {error}") from None
+        raise ConfigError(f"{option} {text}: the value is not valid YAML: {error}") from None
+
+
+def check_sizes(configs: Iterable[RunConfig]) -> None:
+    """Find out before anything is written what cannot work in a network of this size."""
+    for config in configs:
+        strategy = make_strategy(config.strategy["name"], config.strategy_options())
+        strategy.check(config.peers.count)
+        config.watch.check(config.peers.count)
 
 
 def to_yaml(config: RunConfig) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -47,6 +48,28 @@ Scale = Annotated[
     ),
 ]
 Peers = Annotated[int | None, typer.Option(help="How many peers.")]
+OwnPace = Annotated[
+    bool,
+    typer.Option(
+        "--own-pace",
+        help="Let each peer run at its own pace, with the newest models there are; otherwise "
+        "rounds are aligned, as in a simulation.",
+    ),
+]
+PeerNetwork = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--network",
+        metavar="KEY=VALUE",
+        help="Change a setting of the network between peers, such as deadlines.fetch_seconds=5.",
+    ),
+]
+KeepPeers = Annotated[
+    bool,
+    typer.Option(
+        "--keep-peers", help="Keep the folders of the peers, with their keys, data and checkpoints."
+    ),
+]
 Trainer = Annotated[
     Literal["auto", "native", "torch", "batched"] | None,
     typer.Option(
@@ -84,6 +107,8 @@ def changed_settings(
     if device is not None:
         changes["training.device"] = device
     changes.update(parse_change(text) for text in change or [])
+    if changes.keys() & {"runtime", "swarm"} or any(key.startswith("swarm.") for key in changes):
+        raise ConfigError("--set: whether real peers run, and how, is chosen by coterie swarm.")
     if "seed" in changes:
         raise ConfigError("--set seed: choose seeds with --seed and --seeds instead.")
     for key in changes.keys() & {"strategy", "strategy.name"}:
@@ -92,6 +117,17 @@ def changed_settings(
             "changes one option."
         )
     return changes
+
+
+def new_folder(name: str) -> Path:
+    """Return where an experiment goes that was given no place: to one of its own in runs/."""
+    base = Path("runs") / f"{name}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
+    number = 1
+    folder = base
+    while folder.exists():
+        number += 1
+        folder = base.with_name(f"{base.name}-{number}")
+    return folder
 
 
 def named_strategies(strategy: str | None) -> list[str] | None:

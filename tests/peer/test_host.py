@@ -14,6 +14,7 @@ from coterie.peer.judge import Judge
 from coterie.peer.own import OwnWorld
 from coterie.peer.rejections import Reason, Rejected
 from coterie.peer.transport.interface import Model, Part, Phase, Pulled
+from coterie.strategies import make_strategy
 
 LONG = 20.0
 
@@ -37,7 +38,7 @@ def judge():
 
 def in_a_loop(judge, play, **options):
     async def run():
-        given = {"takes_pushes": True, "largest_inbox": 2} | options
+        given = {"answers_scores": True, "takes_pushes": True, "largest_inbox": 2} | options
         return await play(PeerHost(judge, **given))
 
     return asyncio.run(run())
@@ -128,3 +129,28 @@ def test_models_are_judged_on_the_training_data_of_the_round(judge):
     assert first != later == now
     assert 0 <= asyncio.run(judge.measure(vector, "accuracy", 0)) <= 1
     assert judge.metrics == {"loss", "accuracy"}
+
+
+def test_who_asks_nobody_answers_nobody(judge):
+    async def play(host):
+        return host.metrics
+
+    assert in_a_loop(judge, play) == {"loss", "accuracy"}
+    assert in_a_loop(judge, play, answers_scores=False) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "asks"),
+    [
+        ("dac", {}, False),
+        ("dac", {"measured_by": "them"}, True),
+        ("dac", {"measured_by": "them", "metric": "cosine-weights"}, False),
+        ("pens", {}, True),
+        ("pens", {"metric": "inverse-distance"}, False),
+        ("greedy", {}, True),
+        ("random-weighted", {}, True),
+        ("hast", {}, False),
+    ],
+)
+def test_strategies_say_whether_they_ask(name, options, asks):
+    assert make_strategy(name, options).asks_others() == asks

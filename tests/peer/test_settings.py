@@ -37,6 +37,7 @@ def test_a_single_file_is_enough():
         ({"strategy": {"name": "dac", "tua": 3}}, "Did you mean 'tau'"),
         ({"synchronous": True}, "synchronous needs rounds"),
         ({"roster": ["abc"]}, "roster.0"),
+        ({"watch": {"peers": [1]}}, "cannot watch others"),
     ],
 )
 def test_mistakes_are_named(changes, message):

@@ -25,8 +25,11 @@ NUM_KEPT = 2
 class PeerHost(Host):
     """What others may know of me; lives on the event loop."""
 
-    def __init__(self, judge: Judge, *, takes_pushes: bool, largest_inbox: int) -> None:
+    def __init__(
+        self, judge: Judge, *, answers_scores: bool, takes_pushes: bool, largest_inbox: int
+    ) -> None:
         self._judge = judge
+        self._answers_scores = answers_scores
         self._takes_pushes = takes_pushes
         self._largest_inbox = largest_inbox
         self._kept: dict[int, Published] = {}
@@ -76,8 +79,11 @@ class PeerHost(Host):
 
     @property
     def metrics(self) -> frozenset[str]:
-        """What can be measured on my data."""
-        return self._judge.metrics
+        """What I measure on my data for others: nothing, unless my strategy asks the same.
+
+        Whoever has a model scored by me learns something about my data.
+        """
+        return self._judge.metrics if self._answers_scores else frozenset()
 
     @property
     def takes_pushes(self) -> bool:

@@ -13,12 +13,17 @@ import numpy as np
 from coterie.errors import Interrupted
 from coterie.peer.host import PeerHost
 from coterie.peer.rejections import Reason, Rejected
+from coterie.peer.transport.calls import Deadline
 from coterie.peer.transport.client import PeerClient
 from coterie.peer.transport.interface import Model, Part, PeerKey, Phase, Pulled
 from coterie.peer.transport.members import Members
 from coterie.peer.transport.settings import DeadlineSettings
 from coterie.strategies.base import PEERS, Message
 
+AWAIT_SECONDS = 5.0
+"""How long one question may wait: who has died meanwhile is noticed with the next."""
+ANSWER_SECONDS = 0.5
+"""How long after the last wait of a round its answer may come."""
 Answer = TypeVar("Answer")
 Fetched = list[tuple[int, Pulled | None]]
 
@@ -42,6 +47,8 @@ class Link:
         self._deadlines = deadlines
         self._synchronous = synchronous
         self._waiting: set[asyncio.Task[Any]] = set()
+        self._reached: set[PeerKey] = set()
+        """Where rounds are aligned: who is as far as I am, and can be asked without waiting."""
         self._is_stopping = False
         self.waited_seconds = 0.0
         """How long the strategy's thread has waited for the network, in all."""
@@ -57,7 +64,7 @@ class Link:
         self._wait_for(asyncio.sleep(seconds))
 
     def known(self) -> list[int]:
-        """Return the numbers of those who can be asked, without mine."""
+        """Return the numbers of those who can be asked in this round, without mine."""
         return self._wait_for(self._known())
 
     @property
@@ -71,17 +78,17 @@ class Link:
 
     def reach(self, round_number: int, phase: Phase) -> None:
         """Tell others how far I am."""
-        self._wait_for(self._host.reach(round_number, phase))
+        self._wait_for(self._host.reach(round_number, phase), is_short=True)
 
     def publish(self, round_number: int, num_samples: int, model: Model) -> None:
         """Offer a model."""
-        self._wait_for(self._host.publish(round_number, num_samples, model))
+        self._wait_for(self._host.publish(round_number, num_samples, model), is_short=True)
 
     def wait_for_others(self, round_number: int, phase: Phase) -> None:
         """Where rounds are aligned: until everybody is as far, or the deadline has passed."""
         if self._synchronous:
             patience = self._deadlines.round_seconds
-            self._wait_for(self.everybody_reaches(round_number, phase, patience))
+            self._reached = self._wait_for(self.everybody_reaches(round_number, phase, patience))
 
     def fetch(self, numbers: Sequence[int], round_number: int, parts: frozenset[Part]) -> Fetched:
         """Return models of peers, in order; None for one that came broken or too late.
@@ -142,20 +149,36 @@ class Link:
         self._members.restore(saved)
 
     async def _known(self) -> list[int]:
-        return self._members.known()
+        known = self._members.known()
+        if not self._synchronous:
+            return known
+        return [number for number in known if self._members.id_of(number) in self._reached]
 
-    async def everybody_reaches(self, round_number: int, phase: Phase, patience: float) -> None:
-        """Wait until everybody who is there is so far; on the event loop."""
+    async def everybody_reaches(
+        self, round_number: int, phase: Phase, patience: float
+    ) -> set[PeerKey]:
+        """Wait until everybody who is there is so far; return who is; on the event loop."""
         others = [self._members.id_of(number) for number in self._members.known()]
-        await asyncio.gather(*(self._reaches(who, round_number, phase, patience) for who in others))
+        reached = await asyncio.gather(
+            *(self._reaches(who, round_number, phase, Deadline(patience)) for who in others)
+        )
+        return {who for who, is_there in zip(others, reached, strict=True) if is_there}
 
     async def _reaches(
-        self, who: PeerKey, round_number: int, phase: Phase, patience: float
-    ) -> None:
-        try:
-            await self._client.await_phase(who, round_number, phase, patience)
-        except Rejected:
-            return  # who does not answer is not waited for
+        self, who: PeerKey, round_number: int, phase: Phase, deadline: Deadline
+    ) -> bool:
+        while left := deadline.seconds:
+            wait = min(left, AWAIT_SECONDS)
+            answer = min(wait + self._deadlines.call_seconds, left + ANSWER_SECONDS)
+            try:
+                status = await self._client.await_phase(who, round_number, phase, wait, answer)
+            except Rejected:
+                return False  # who does not answer is not waited for
+            if (status.round, status.phase) >= (round_number, phase):
+                return True
+            if left - deadline.seconds < wait / 2:
+                return False  # nor is who was asked to wait and did not: it would be asked for ever
+        return False
 
     async def _fetch(
         self, numbers: Sequence[int], round_number: int | None, parts: frozenset[Part]
@@ -219,11 +242,16 @@ class Link:
         arrivals = self._host.take_arrivals()
         return {self._members.number(who): pulled for who, pulled in arrivals.items()}
 
-    def _wait_for(self, question: Coroutine[Any, Any, Answer]) -> Answer:
-        """Let the event loop answer, and wait here; whoever stops the peer ends the waiting."""
+    def _wait_for(self, question: Coroutine[Any, Any, Answer], *, is_short: bool = False) -> Answer:
+        """Let the event loop answer, and wait here; whoever stops the peer ends the waiting.
+
+        What is short is done all the same: a round whose training has ended can be saved.
+        """
 
         async def answer() -> Answer:
             task = asyncio.current_task()
+            if is_short:
+                return await question
             if self._is_stopping or task is None:
                 question.close()
                 raise asyncio.CancelledError

@@ -89,6 +89,7 @@ class Participant:
         judge = Judge(self._world, self._build, self._config.training, self._tell)
         host = PeerHost(
             judge,
+            answers_scores=self._strategy.asks_others(),
             takes_pushes=self._strategy.takes_pushes,
             largest_inbox=self._config.network.limits.inbox_models,
         )
@@ -152,7 +153,7 @@ class Participant:
     ) -> None:
         """Run the rounds in a thread until they end, or something ends them."""
         with self._stoppable(link) as stopped:
-            await self._wait_for_company(stopped)
+            await self._wait_for_company(meeting, stopped)
             rounds = _in_thread(partial(self._run_rounds, simulation))
             await _first_of(rounds, meeting, stopped)
             if rounds.done() and not stopped.done():
@@ -205,11 +206,13 @@ class Participant:
         self._results.keep_models(simulation)
         self._results.tell(state="finished")
 
-    async def _wait_for_company(self, stopped: asyncio.Future[signal.Signals]) -> None:
+    async def _wait_for_company(
+        self, meeting: asyncio.Task[None], stopped: asyncio.Future[signal.Signals]
+    ) -> None:
         """Wait until enough others are there to begin with, or patience ends."""
         wanted = max(len(self._config.roster) - 1, 0) or self._config.begin_with
         deadline = time.monotonic() + self._config.network.deadlines.round_seconds
-        while len(self._members.known()) < wanted and not stopped.done():
+        while len(self._members.known()) < wanted and not (stopped.done() or meeting.done()):
             if time.monotonic() > deadline:
                 here = len(self._members.known())
                 self._tell(f"Beginning with {here} others instead of {wanted}.")

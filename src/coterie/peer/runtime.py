@@ -54,6 +54,8 @@ class NetworkRuntime(Runtime):
         self._begun_at = -math.inf
         self._effort = Effort()
         self._pulled: dict[int, Pulled] = {}
+        self._weights: dict[int, float] = {}
+        """With which weights models were merged in this round."""
         self._last_round = -1
         self._present = np.array([ME])
         """Whom I could ask when the round began, and myself."""
@@ -79,8 +81,9 @@ class NetworkRuntime(Runtime):
         self._drive(now, self._everybody)
         self._finish(now, self._everybody)
         self._publish(now.number)
-        now.arrivals = _arrival_columns(self._pulled)
+        now.arrivals = _arrival_columns(self._pulled, self._weights)
         self._pulled.clear()
+        self._weights.clear()
         now.listed = _list_columns(self.strategies[ME].neighbours())
         now.efforts = self._effort.columns(self._link.waited_seconds)
         # One cluster of everybody whose number may be recorded: nobody knows the true ones.
@@ -194,6 +197,10 @@ class NetworkRuntime(Runtime):
         arrivals = self._link.take_arrivals()
         return {ME: [self._hold(number, arrivals[number]) for number in sorted(arrivals)]}
 
+    def _merge(self, now: Round, requests: dict[int, Merge]) -> Answers:
+        self._weights.update(requests[ME].weights)
+        return super()._merge(now, requests)
+
     def _after_sending(
         self, handle: Callable[[Round, dict[int, Any]], Answers]
     ) -> Callable[[Round, dict[int, Any]], Answers]:
@@ -251,7 +258,9 @@ def _list_columns(neighbours: npt.NDArray[np.int64] | None) -> dict[str, npt.NDA
     return {"peer": nobody, "cluster": nobody, "other": others, "other_cluster": nobody}
 
 
-def _arrival_columns(pulled: Mapping[int, Pulled]) -> dict[str, npt.NDArray[Any]]:
+def _arrival_columns(
+    pulled: Mapping[int, Pulled], weights: Mapping[int, float]
+) -> dict[str, npt.NDArray[Any]]:
     if not pulled:
         return {}
     arrived = pulled.values()
@@ -263,4 +272,5 @@ def _arrival_columns(pulled: Mapping[int, Pulled]) -> dict[str, npt.NDArray[Any]
         "other_round": np.array([each.round for each in arrived], np.int32),
         "age_seconds": np.array([each.age_seconds for each in arrived]),
         "seconds": np.array([each.seconds for each in arrived]),
+        "weight": np.array([weights.get(number, math.nan) for number in pulled]),
     }

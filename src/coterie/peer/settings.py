@@ -142,6 +142,13 @@ class PeerConfig(Settings):
         made = _peer_strategy(strategy)
         return {"name": made.name, **made.options()}
 
+    @field_validator("watch")
+    @classmethod
+    def _watches_nobody(cls, watch: WatchSettings) -> WatchSettings:
+        if watch.peers:
+            raise ValueError("a real peer cannot watch others; only watch.beliefs counts here")
+        return watch
+
     @model_validator(mode="after")
     def _aligned(self) -> Self:
         if self.synchronous and self.rounds is None:

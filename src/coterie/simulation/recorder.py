@@ -143,9 +143,8 @@ def _clock() -> tuple[float, float]:
 
 def _cpu_seconds() -> float:
     # psutil could find the workers too, but would look at all processes of the machine.
-    workers = [child.pid for child in multiprocessing.active_children()]
-    total = 0.0
-    for number in (None, *workers):
+    total = time.process_time()
+    for worker in multiprocessing.active_children():
         with suppress(psutil.NoSuchProcess):  # it has just ended
-            total += sum(psutil.Process(number).cpu_times()[:2])
+            total += sum(psutil.Process(worker.pid).cpu_times()[:2])
     return total

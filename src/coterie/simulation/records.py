@@ -84,6 +84,7 @@ SCHEMAS = {
             ("other_round", pa.int32()),
             ("age_seconds", pa.float64()),
             ("seconds", pa.float64()),
+            ("weight", pa.float64()),
         ]
     ),
     "listed_neighbours": pa.schema(

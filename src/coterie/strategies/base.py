@@ -262,6 +262,10 @@ class Strategy(Configurable):
         """Return the metrics I will ask for, so that a runtime can keep what they need."""
         return frozenset()
 
+    def asks_others(self) -> bool:
+        """Whether I ask for `AskScore`: a real peer answers it only to peers of such strategies."""
+        return False
+
     def neighbours(self) -> npt.NDArray[np.int64] | None:
         """Return the peers I hold to be of my kind, for the records; None: I keep no such list."""
         return None

@@ -92,6 +92,10 @@ class DAC(Strategy):
         """Return my table, with p_i."""
         return self.table.beliefs(self.chances(me))
 
+    def asks_others(self) -> bool:
+        """Return whether my model is measured on their data."""
+        return self.measured_by == "them" and self.metric in ON_DATA
+
     def needs(self) -> frozenset[Metric]:
         """Return what I will measure."""
         return measurements(self.metric, self.alpha)

@@ -79,6 +79,10 @@ class Greedy(Strategy):
         """Return what I found last; whom I choose depends on whom chance lets me ask."""
         return self.table.beliefs(Chances(me.others, np.full(len(me.others), np.nan)))
 
+    def asks_others(self) -> bool:
+        """Return whether my model is measured on their data."""
+        return self.metric in ON_DATA
+
     def needs(self) -> frozenset[Metric]:
         """Return what I will measure."""
         return measurements(self.metric, self.alpha)

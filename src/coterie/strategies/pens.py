@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from coterie.merging import federated_average
 from coterie.sampling import uniform, uniform_chances
-from coterie.similarity import Similarity, measurements
+from coterie.similarity import ON_DATA, Similarity, measurements
 from coterie.strategies.base import (
     Beliefs,
     Fetch,
@@ -106,6 +106,10 @@ class PENS(Strategy):
             np.ones(len(peers), dtype=bool),
             np.exp(chances.log_probabilities[known]),
         )
+
+    def asks_others(self) -> bool:
+        """Return whether my model is measured on their data."""
+        return self.metric in ON_DATA
 
     def needs(self) -> frozenset[Metric]:
         """Return what I will measure."""

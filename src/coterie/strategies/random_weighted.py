@@ -30,6 +30,10 @@ class RandomWeighted(Strategy):
             yield Merge(normalised({me.peer: me.validation_accuracy, **amounts}))
         yield Train()
 
+    def asks_others(self) -> bool:
+        """Return whether my model is measured on their data."""
+        return True
+
     def needs(self) -> frozenset[Metric]:
         """Return what I will ask for."""
         return frozenset({"accuracy"})

@@ -8,22 +8,49 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from multiprocessing.connection import wait
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import ModuleType
 
 from coterie.errors import CoterieError
+from coterie.storage import explained
 
 LOG = "output.log"
-PRELOADED = ("coterie.peer.process", "coterie.learning.native.trainer")
+ERROR = "Error: "
+"""What the last words of a peer begin with that ended with an error for people."""
+LAST_BYTES = 10_000
+PRELOADED = "coterie.swarm.preloaded"
 
 
 def start(folder: Path) -> BaseProcess:
     """Start the peer of a folder; it ends with this process, at the latest."""
     process = _context().Process(target=_run, args=(str(folder),), daemon=True)  # type: ignore[attr-defined]
-    process.start()
+    with _without_main():
+        process.start()
     return process  # type: ignore[no-any-return]
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Hide the main module: peers do not need it, yet each would load it once more for itself."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
+def last_words(folder: Path) -> str:
+    """Return the error that the peer of a folder ended with, or the last line it wrote."""
+    with explained(f"read what the peer in {folder} said"):
+        text = (folder / LOG).read_bytes()[-LAST_BYTES:].decode(errors="replace").strip()
+    *_, error = f"\n{text}".rpartition(f"\n{ERROR}")
+    return error if ERROR in text else text.rpartition("\n")[2]
 
 
 def _context() -> BaseContext:
@@ -31,7 +58,7 @@ def _context() -> BaseContext:
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(list(PRELOADED))
+    context.set_forkserver_preload([PRELOADED])
     return context
 
 
@@ -49,7 +76,7 @@ def _run(folder: str) -> None:
     try:
         run_peer(Path(folder), lambda message: print(message, flush=True))
     except CoterieError as error:
-        print(f"Error: {error}", flush=True)
+        print(f"{ERROR}{error}", flush=True)
         code = error.exit_code
     except BaseException:
         traceback.print_exc()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
@@ -27,9 +27,10 @@ Rounds: TypeAlias = tuple[int, int]
 class Parts:
     """What a run has recorded so far; it may be killed, rewound, resumed and joined meanwhile."""
 
-    def __init__(self, run: Path) -> None:
+    def __init__(self, run: Path, names: Iterable[str] = SCHEMAS) -> None:
+        """Follow these tables, `metrics` and `timings` among them."""
         self._run = run
-        self._tables = {name: _Table(run, name) for name in SCHEMAS}
+        self._tables = {name: _Table(run, name) for name in names}
 
     @property
     def problems(self) -> list[str]:
@@ -39,7 +40,7 @@ class Parts:
     def refresh(self) -> None:
         """Read what is new."""
         # The timings of a round are written last: what they promise, the others then hold.
-        for name in ("timings", *(name for name in SCHEMAS if name != "timings")):
+        for name in ("timings", *(name for name in self._tables if name != "timings")):
             self._tables[name].refresh()
 
     def table(self, run: Path, name: str) -> pa.Table:

@@ -42,7 +42,13 @@ def _facts(subject: Subject) -> list[list[str]]:
             f"{training.learning_rate:g}",
         ],
         ["seeds", ", ".join(str(seed) for seed in subject.seeds)],
+        *([["run by", _runtime(config)]] if config.runtime == "network" else []),
     ]
+
+
+def _runtime(config: RunConfig) -> str:
+    pace = "each at its own pace" if config.swarm.own_pace else "in aligned rounds"
+    return f"real peers over a network, {pace}"
 
 
 def _kind(drift: Any) -> str:
