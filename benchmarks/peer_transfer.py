@@ -165,6 +165,14 @@ class OneModel(Host):
     async def receive(self, pulled: Pulled) -> None:
         """Take nothing."""
 
+    @property
+    def listens(self) -> bool:
+        """Return that nobody is heard."""
+        return False
+
+    async def hear(self, peer_id: str, value: float, round_number: int) -> None:
+        """Hear nothing."""
+
 
 if __name__ == "__main__":
     main()

@@ -18,6 +18,7 @@ from coterie.strategies.base import (
     AskScore,
     Fetch,
     GroundTruth,
+    Listen,
     Me,
     Merge,
     Offer,
@@ -25,7 +26,10 @@ from coterie.strategies.base import (
     Score,
     Send,
     Strategy,
+    Tell,
     Train,
+    Try,
+    Validate,
 )
 from coterie.strategies.server import (
     Aggregate,
@@ -68,11 +72,20 @@ class Answerer:
                 return {peer: self.rng.random() for peer in peers} if self.answering else {}
             case Score(offers):
                 return {offer.peer: self.rng.random() + 0.1 for offer in offers}
+            case Validate(peers):
+                return {peer: self.losses() for peer in peers}
+            case Try():
+                return self.losses()
+            case Listen():
+                return {1: 0.75, 2: 0.25} if self.answering else {}
             case Receive():
                 return [self.offer(1), self.offer(2)] if self.answering else []
             case Train():
                 return 1.0
         return None
+
+    def losses(self) -> np.ndarray:
+        return self.rng.exponential(size=20).astype(np.float32)
 
     def offer(self, peer: int) -> Offer:
         return Offer(peer, int(self.rng.integers(1, 100)), {})
@@ -118,7 +131,7 @@ def test_never_chooses_itself(name, peer):
         answerer = Answerer()
         answerer.drive(strategy, me_in(number, strategy, peer=peer))
         chosen = [
-            p for r in answerer.asked if isinstance(r, Fetch | Send | AskScore) for p in r.peers
+            p for r in answerer.asked if isinstance(r, Fetch | Send | AskScore | Tell) for p in r.peers
         ]
         assert peer not in chosen
         assert all(0 <= other < NUM_PEERS for other in chosen)
@@ -148,7 +161,7 @@ def test_one_peer_alone_in_the_network_works(name):
     for number in range(1, 5):
         answerer.drive(strategy, me_in(number, strategy, num_peers=1))
     assert not [
-        p for r in answerer.asked if isinstance(r, Fetch | Send | AskScore) for p in r.peers
+        p for r in answerer.asked if isinstance(r, Fetch | Send | AskScore | Tell) for p in r.peers
     ]
     assert any(isinstance(request, Train) for request in answerer.asked)
 

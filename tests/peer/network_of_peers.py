@@ -66,6 +66,7 @@ class SimpleHost(Host):
     phase: Phase = Phase.ENTERED
     takes: bool = True
     received: list[Pulled] = field(default_factory=list)
+    heard: dict[str, tuple[float, int]] = field(default_factory=dict)
     news: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def publish(self, published: Published) -> None:
@@ -104,6 +105,13 @@ class SimpleHost(Host):
 
     async def receive(self, pulled: Pulled) -> None:
         self.received.append(pulled)
+
+    @property
+    def listens(self) -> bool:
+        return self.takes
+
+    async def hear(self, peer_id: str, value: float, round_number: int) -> None:
+        self.heard[peer_id] = (value, round_number)
 
     async def _wait(self, condition: Callable[[], bool], seconds: float) -> None:
         async def wait() -> None:

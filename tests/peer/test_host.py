@@ -38,7 +38,12 @@ def judge():
 
 def in_a_loop(judge, play, **options):
     async def run():
-        given = {"answers_scores": True, "takes_pushes": True, "largest_inbox": 2} | options
+        given = {
+            "answers_scores": True,
+            "takes_pushes": True,
+            "listens": True,
+            "largest_inbox": 2,
+        } | options
         return await play(PeerHost(judge, **given))
 
     return asyncio.run(run())
@@ -154,3 +159,13 @@ def test_who_asks_nobody_answers_nobody(judge):
 )
 def test_strategies_say_whether_they_ask(name, options, asks):
     assert make_strategy(name, options).asks_others() == asks
+
+
+def test_what_was_told_is_heard_once_and_in_its_time(judge):
+    async def play(host):
+        await host.hear("a", 0.1, 3)
+        await host.hear("a", 0.2, 4)
+        await host.hear("b", 0.3, 5)
+        return host.take_told(5), host.take_told(5), host.take_told(None), host.take_told(None)
+
+    assert in_a_loop(judge, play) == ({"a": 0.2}, {}, {"b": 0.3}, {})

@@ -26,7 +26,9 @@ def links(tmp_path):
         made = []
         for identity, roster in zip(identities[:2], ([c, b], [a, c]), strict=True):
             members = Members(identity, TrustStore(tmp_path / identity.name), roster)
-            host = PeerHost(None, answers_scores=False, takes_pushes=False, largest_inbox=1)
+            host = PeerHost(
+                None, answers_scores=False, takes_pushes=False, listens=False, largest_inbox=1
+            )
             made.append(Link(None, members, host, DeadlineSettings(), synchronous=False))
         return made
 

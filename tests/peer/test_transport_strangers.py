@@ -39,6 +39,7 @@ from coterie.peer.transport.service import (
     HELLO,
     PULL_MODEL,
     PUSH,
+    TELL,
 )
 from coterie.peer.wire import protocol_pb2 as wire
 
@@ -227,7 +228,7 @@ def test_replayed_addresses_and_goodbyes_change_nothing(tmp_path):
 
 @pytest.mark.parametrize(
     "method",
-    [HELLO, EXCHANGE_ADDRESSES, AWAIT, GET_MANIFEST, ASK_SCORE, PUSH, GOODBYE],
+    [HELLO, EXCHANGE_ADDRESSES, AWAIT, GET_MANIFEST, ASK_SCORE, PUSH, TELL, GOODBYE],
     ids=lambda method: method.name,
 )
 def test_garbage_is_malformed(tmp_path, method):

@@ -103,6 +103,7 @@ BY_PEER: dict[str, Callable[[Turn], Kinds]] = {
     "delusional-oracle": _delusional,
     "gossip": lambda turn: {"push": min(1, turn.num_others)},
     "dac": _dac,
+    "kin": lambda turn: {"fetch": turn.option("fetches")},
     "hast": lambda turn: {"fetch": 2 * turn.option("fetches")},
     "greedy": lambda turn: _scored_and_fetched(turn, 1),
     "random-weighted": lambda turn: dict.fromkeys(("probe", "fetch"), turn.option("fetches")),

@@ -28,7 +28,7 @@ from coterie.strategies.pens import PENS
 from coterie.strategies.random import Random
 
 OTHERS = [name for name in SCHEMAS if name not in ("beliefs", "timings")]
-WITH_TABLES = ("dac", "greedy", "pens", "panm", "hast")
+WITH_TABLES = ("dac", "greedy", "pens", "panm", "hast", "kin")
 
 
 def recorded(simulation: Simulation) -> Recorder:

@@ -38,6 +38,7 @@ CASES = {
     "pens": ("digits-methods", {"strategy.samples": 4, "strategy.exploration_rounds": 2}),
     "panm": ("digits-methods", {"strategy.confident_rounds": 2}),
     "gossip": ("digits", {}),
+    "kin": ("digits", {}),
     "dac with drift": ("digits-drift", {"drift.every": 2}),
 }
 # What a simulation has too; of the other tables only real peers have something to tell.

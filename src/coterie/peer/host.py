@@ -26,15 +26,24 @@ class PeerHost(Host):
     """What others may know of me; lives on the event loop."""
 
     def __init__(
-        self, judge: Judge, *, answers_scores: bool, takes_pushes: bool, largest_inbox: int
+        self,
+        judge: Judge,
+        *,
+        answers_scores: bool,
+        takes_pushes: bool,
+        listens: bool,
+        largest_inbox: int,
     ) -> None:
         self._judge = judge
         self._answers_scores = answers_scores
         self._takes_pushes = takes_pushes
+        self._listens = listens
         self._largest_inbox = largest_inbox
         self._kept: dict[int, Published] = {}
         self._round, self._phase = 0, Phase.ENTERED
         self._inbox: dict[PeerKey, Pulled] = {}
+        self._told: dict[PeerKey, tuple[int, float]] = {}
+        """The last that each peer said, and in which of its rounds."""
         self._news = asyncio.Condition()
 
     async def reach(self, round_number: int, phase: Phase) -> None:
@@ -95,6 +104,26 @@ class PeerHost(Host):
         if pulled.peer_id not in self._inbox and len(self._inbox) >= self._largest_inbox:
             raise Rejected(Reason.BUSY, f"{self._largest_inbox} models are waiting for me already")
         self._inbox[pulled.peer_id] = pulled
+
+    @property
+    def listens(self) -> bool:
+        """Whether my strategy hears what others tell."""
+        return self._listens
+
+    async def hear(self, peer_id: PeerKey, value: float, round_number: int) -> None:
+        """Keep what somebody told me until my strategy asks for it."""
+        self._told[peer_id] = (round_number, value)
+
+    def take_told(self, before_round: int | None) -> dict[PeerKey, float]:
+        """Return what I was told since I last asked; only in rounds before one, if it is given."""
+        taken = {
+            who: value
+            for who, (number, value) in self._told.items()
+            if before_round is None or number < before_round
+        }
+        for who in taken:
+            del self._told[who]
+        return taken
 
     def take_arrivals(self) -> dict[PeerKey, Pulled]:
         """Return what was pushed to me since I last asked."""

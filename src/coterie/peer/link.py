@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError
 from typing import Any, TypeVar
 
@@ -108,6 +108,14 @@ class Link:
         """Give my published model to others; return who has taken it."""
         wanted = round_number if self._synchronous else None
         return self._wait_for(self._push(numbers, wanted))
+
+    def tell(self, values: Mapping[int, float], round_number: int) -> list[int]:
+        """Tell peers a number each; return who has heard it."""
+        return self._wait_for(self._tell(values, round_number))
+
+    def listen(self, round_number: int) -> dict[int, float]:
+        """Return what others told me, by their numbers; where rounds are aligned, before this."""
+        return self._wait_for(self._listen(round_number if self._synchronous else None))
 
     def take_arrivals(self) -> dict[int, Pulled]:
         """Return what was pushed to me, by the numbers of the senders."""
@@ -237,6 +245,21 @@ class Link:
 
         answers = await asyncio.gather(*(push(number) for number in numbers))
         return [number for number in answers if number is not None]
+
+    async def _tell(self, values: Mapping[int, float], round_number: int) -> list[int]:
+        async def tell(number: int, value: float) -> int | None:
+            try:
+                await self._client.tell(self._members.id_of(number), value, round_number)
+            except Rejected:
+                return None
+            return number
+
+        answers = await asyncio.gather(*(tell(*each) for each in values.items()))
+        return [number for number in answers if number is not None]
+
+    async def _listen(self, before_round: int | None) -> dict[int, float]:
+        told = self._host.take_told(before_round)
+        return {self._members.number(who): value for who, value in told.items()}
 
     async def _take_arrivals(self) -> dict[int, Pulled]:
         arrivals = self._host.take_arrivals()

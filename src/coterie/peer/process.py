@@ -91,6 +91,7 @@ class Participant:
             judge,
             answers_scores=self._strategy.asks_others(),
             takes_pushes=self._strategy.takes_pushes,
+            listens=self._strategy.listens,
             largest_inbox=self._config.network.limits.inbox_models,
         )
         client = PeerClient(self._station)

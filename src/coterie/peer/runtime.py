@@ -15,13 +15,14 @@ from coterie.peer.efforts import Effort
 from coterie.peer.link import Link
 from coterie.peer.transport.interface import Model, Part, Phase, Pulled, Vector
 from coterie.simulation.round import Round
-from coterie.simulation.runtime import Answers, Runtime
+from coterie.simulation.runtime import NUMBER_BYTES, Answers, Runtime
 from coterie.simulation.scoring import cosine, distance
 from coterie.simulation.state import Peers, State
 from coterie.strategies.base import (
     AskScore,
     Fetch,
     GroundTruth,
+    Listen,
     Merge,
     Metric,
     Offer,
@@ -29,11 +30,14 @@ from coterie.strategies.base import (
     Score,
     Send,
     Strategy,
+    Tell,
     Train,
 )
 
 ME = 0
 """The only row of my state, and my own number: others are numbered from 1."""
+HELD = "held "
+"""How the matrices of models begin that belong to others."""
 ON_DATA = ("loss", "accuracy")
 UPDATES: dict[Metric, Part] = {
     "cosine-last-update": Part.LAST_UPDATE,
@@ -79,6 +83,7 @@ class NetworkRuntime(Runtime):
         self._link.reach(now.number, Phase.ENTERED)
         self._present = np.array([ME, *self._link.known()], np.int64)
         self._drive(now, self._everybody)
+        self._let_go()
         self._finish(now, self._everybody)
         self._publish(now.number)
         now.arrivals = _arrival_columns(self._pulled, self._weights)
@@ -145,20 +150,24 @@ class NetworkRuntime(Runtime):
         scores = zip(numbers, values, strict=True)
         return {ME: {number: value for number, value in scores if not math.isnan(value)}}
 
+    def _let_go(self) -> None:
+        """The round needs the models of others no longer."""
+        matrices = self._state.workspace.matrices
+        for name in [name for name in matrices if name.startswith(HELD)]:
+            del matrices[name]
+
+    def _held_model(self, peer: int, other: int) -> ModelReference:
+        name = f"{HELD}{other}"
+        self._state.workspace.matrices[name] = self._held[ME][other][np.newaxis]
+        return ModelReference(name, 0)
+
     def _evaluated(self, numbers: list[int], metric: Metric) -> list[float]:
         """Measure models I hold on my training data."""
         state = self._state
-        matrices = state.workspace.matrices
         jobs = []
         for number in numbers:
-            matrices[f"held {number}"] = self._held[ME][number][np.newaxis]
-            reference = ModelReference(f"held {number}", 0)
-            jobs.append(EvaluateJob(reference, state.samples[ME].train))
-        try:
-            results = state.trainer.evaluate(jobs)
-        finally:
-            for number in numbers:
-                matrices.pop(f"held {number}", None)
+            jobs.append(EvaluateJob(self._held_model(ME, number), state.samples[ME].train))
+        results = state.trainer.evaluate(jobs)
         return [each.loss if metric == "loss" else each.accuracy for each in results]
 
     def _mine(self, metric: Metric) -> Vector:
@@ -183,6 +192,16 @@ class NetworkRuntime(Runtime):
                 size = self._state.layout.num_bytes
                 now.exchanges.add("probe", judge, ME, size, delivered=True)
         return {ME: {judge: value for judge, value in values.items() if not math.isnan(value)}}
+
+    def _tell(self, now: Round, requests: dict[int, Tell]) -> Answers:
+        request = requests[ME]
+        self._check_targets(now, ME, request)
+        for other in self._link.tell(request.values, now.number):
+            now.exchanges.replied(ME, other, NUMBER_BYTES)
+        return {}
+
+    def _listen(self, now: Round, requests: dict[int, Listen]) -> Answers:
+        return {ME: self._link.listen(now.number)}
 
     def _send(self, now: Round, requests: dict[int, Send]) -> Answers:
         request = requests[ME]

@@ -47,6 +47,12 @@ class ExchangeLog:
         self.delivered.append(delivered)
         self.weight.append(float("nan"))
 
+    def replied(self, receiver: int, sender: int, num_bytes: int) -> None:
+        """Add what a receiver told a sender to the bytes of the model it is about."""
+        place = self._last.get((receiver, sender))
+        if place is not None:
+            self.num_bytes[place] += num_bytes
+
     def merged(self, receiver: int, sender: int, weight: float) -> None:
         """Note the weight with which the model last received from a sender was merged."""
         place = self._last.get((receiver, sender))

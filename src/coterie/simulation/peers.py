@@ -8,16 +8,26 @@ from typing import Any
 
 import numpy as np
 
-from coterie.learning.trainer import Matrix
+from coterie.learning.trainer import Matrix, ModelReference
 from coterie.randomness import generator
 from coterie.simulation.believing import asked_peers
 from coterie.simulation.exchanges import message_bytes
 from coterie.simulation.round import Round
-from coterie.simulation.runtime import Answers, Runtime
+from coterie.simulation.runtime import NUMBER_BYTES, Answers, Runtime
 from coterie.simulation.scoring import Known, Question, measure
 from coterie.simulation.state import Peers, State
 from coterie.simulation.watching import true_similarities, watched_measurements
-from coterie.strategies.base import AskScore, Fetch, Offer, Receive, Score, Send, Strategy
+from coterie.strategies.base import (
+    AskScore,
+    Fetch,
+    Listen,
+    Offer,
+    Receive,
+    Score,
+    Send,
+    Strategy,
+    Tell,
+)
 
 
 class PeerRuntime(Runtime):
@@ -30,6 +40,9 @@ class PeerRuntime(Runtime):
         state.keep_for(watched_measurements(state.settings.watch).union(*asked))
         self._recorded = asked_peers(state.world.clusters(0))
         self._inboxes: list[dict[int, Matrix]] = [{} for _ in strategies]
+        self._told: list[dict[int, float]] = [{} for _ in strategies]
+        self._being_told: list[dict[int, float]] = [{} for _ in strategies]
+        """In this round, to be heard in the next."""
         # PENS asks the same peers several times within a round: one evaluation answers them all.
         self._evaluated: Known = {}
 
@@ -54,9 +67,18 @@ class PeerRuntime(Runtime):
             self._turn(now, active)
             # What was pushed to somebody who did not take it is gone with the round.
             self._inboxes = [{} for _ in self._inboxes]
+            self._pass_on()
             return
         for peer in generator(self._state.settings.seed, "order", now.number).permutation(active):
             self._turn(now, np.array([peer]))
+
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Let everybody hear what they were told."""
+        for told, new in zip(self._told, self._being_told, strict=True):
+            told.update(new)
+            new.clear()
 
     def _turn(self, now: Round, peers: Peers) -> None:
         self._drive(now, peers)
@@ -149,16 +171,38 @@ class PeerRuntime(Runtime):
             answers[peer] = [self._offer(sender) for sender in sorted(arrivals)]
         return answers
 
+    def _held_model(self, peer: int, other: int) -> ModelReference:
+        return ModelReference("published", other)
+
+    def _tell(self, now: Round, requests: dict[int, Tell]) -> Answers:
+        for peer, request in requests.items():
+            self._check_targets(now, peer, request)
+            for other, value in request.values.items():
+                if now.online[other] and self._state.network.delivers(peer):
+                    now.exchanges.replied(peer, other, NUMBER_BYTES)
+                    self._being_told[other][peer] = float(value)
+        return {}
+
+    def _listen(self, now: Round, requests: dict[int, Listen]) -> Answers:
+        answers: Answers = {}
+        for peer in requests:
+            answers[peer], self._told[peer] = self._told[peer], {}
+        return answers
+
     def save(self) -> dict[str, Any]:
         """Return what must survive between rounds, as plain data."""
         inboxes = [
             {str(sender): model for sender, model in inbox.items()} for inbox in self._inboxes
         ]
-        return {**super().save(), "inboxes": inboxes}
+        told = [{str(teller): value for teller, value in each.items()} for each in self._told]
+        return {**super().save(), "inboxes": inboxes, "told": told}
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Take back what `save` returned."""
         super().restore(saved)
         self._inboxes = [
             {int(sender): model for sender, model in inbox.items()} for inbox in saved["inboxes"]
+        ]
+        self._told = [
+            {int(teller): float(value) for teller, value in each.items()} for each in saved["told"]
         ]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from coterie.errors import StrategyError
-from coterie.learning.trainer import Matrix, ModelReference, TrainJob
+from coterie.learning.trainer import EvaluateJob, Matrix, ModelReference, TrainJob
 from coterie.randomness import generator, key_bits
 from coterie.simulation.believing import belief_columns
 from coterie.simulation.round import Round
@@ -18,6 +18,7 @@ from coterie.simulation.state import Peers, State, copy_rows
 from coterie.strategies.base import (
     AskScore,
     Fetch,
+    Listen,
     Me,
     Merge,
     Plan,
@@ -26,10 +27,17 @@ from coterie.strategies.base import (
     Score,
     Send,
     Strategy,
+    Tell,
     Train,
+    Try,
+    Validate,
 )
 
 Answers = dict[int, Any]
+NUMBER_BYTES = 8
+"""What a peer tells another by `Tell`."""
+TRIALS_AT_ONCE = 64
+"""How many merged models are tried together; bounds the memory this takes."""
 
 
 class Runtime(ABC):
@@ -54,7 +62,11 @@ class Runtime(ABC):
             Fetch: self._fetch,
             AskScore: self._ask_score,
             Score: self._score,
+            Validate: self._validate,
+            Tell: self._tell,
             Receive: self._receive,
+            Listen: self._listen,
+            Try: self._try,
             Merge: self._merge,
             Train: self._train,
         }
@@ -102,6 +114,18 @@ class Runtime(ABC):
     @abstractmethod
     def _receive(self, now: Round, requests: dict[int, Receive]) -> Answers:
         """Take what was pushed, and hold it."""
+
+    @abstractmethod
+    def _tell(self, now: Round, requests: dict[int, Tell]) -> Answers:
+        """Bring numbers to others, who hear them in the next round."""
+
+    @abstractmethod
+    def _listen(self, now: Round, requests: dict[int, Listen]) -> Answers:
+        """Return what peers were told."""
+
+    @abstractmethod
+    def _held_model(self, peer: int, other: int) -> ModelReference:
+        """Return where a model lies that a peer holds."""
 
     def note_beliefs(self, now: Round) -> None:
         """Note what peers believe about each other now, and whom they would choose next."""
@@ -159,7 +183,9 @@ class Runtime(ABC):
     def _exists(self, peer: int) -> bool:
         """Whether there is anybody of this number."""
 
-    def _check_targets(self, now: Round, peer: int, request: Fetch | AskScore | Send) -> None:
+    def _check_targets(
+        self, now: Round, peer: int, request: Fetch | AskScore | Send | Tell
+    ) -> None:
         for target in request.peers:
             if target == peer or not self._exists(target):
                 wrong = "itself" if target == peer else f"peer {target}, who does not exist"
@@ -170,20 +196,56 @@ class Runtime(ABC):
             f"Strategy '{self.strategies[peer].name}' of peer {peer} {what}, in round {now.number}."
         )
 
+    def _validate(self, now: Round, requests: dict[int, Validate]) -> Answers:
+        jobs, places = [], []
+        for peer, request in requests.items():
+            for other in request.peers:
+                if other != peer and other not in self._fetched[peer]:
+                    raise self._broken(now, peer, f"validated peer {other} without a fetch")
+                mine = ModelReference("current", peer)
+                model = mine if other == peer else self._held_model(peer, other)
+                jobs.append(EvaluateJob(model, self._state.samples[peer].validation))
+                places.append((peer, other))
+        answers: Answers = {peer: {} for peer in requests}
+        for (peer, other), result in zip(places, self._state.trainer.evaluate(jobs), strict=True):
+            answers[peer][other] = result.losses
+        return answers
+
+    def _try(self, now: Round, requests: dict[int, Try]) -> Answers:
+        """Mix and measure some models at a time: all at once would be one more of each peer's."""
+        answers: Answers = {}
+        peers = list(requests)
+        trials = self._state.trials(min(len(peers), TRIALS_AT_ONCE))
+        for start in range(0, len(peers), len(trials)):
+            jobs = []
+            for row, peer in enumerate(peers[start : start + len(trials)]):
+                self._check_merge(now, peer, requests[peer].weights)
+                trials[row] = self._state.current[peer]
+                self._mix(trials[row], peer, requests[peer])
+                model = ModelReference("trials", row)
+                jobs.append(EvaluateJob(model, self._state.samples[peer].validation))
+            batch = peers[start : start + len(trials)]
+            for peer, result in zip(batch, self._state.trainer.evaluate(jobs), strict=True):
+                answers[peer] = result.losses
+        return answers
+
     def _merge(self, now: Round, requests: dict[int, Merge]) -> Answers:
         for peer, request in requests.items():
             self._check_merge(now, peer, request.weights)
-            mine = self._state.current[peer]
-            for part in self._state.layout.last_layers(self._state.depth(request.last_layers)):
-                mine[part] *= np.float32(request.weights.get(peer, 0.0))
-                for other, weight in request.weights.items():
-                    if other != peer:
-                        mine[part] += np.float32(weight) * self._held[peer][other][part]
+            self._mix(self._state.current[peer], peer, request)
             for other, weight in request.weights.items():
                 if other != peer:
                     now.exchanges.merged(peer, other, weight)
                     now.merged[peer] = True
         return {}
+
+    def _mix(self, mine: Matrix, peer: int, request: Merge | Try) -> None:
+        """Replace a working model (P,) by Σ weight·model, in the layers that are meant."""
+        for part in self._state.layout.last_layers(self._state.depth(request.last_layers)):
+            mine[part] *= np.float32(request.weights.get(peer, 0.0))
+            for other, weight in request.weights.items():
+                if other != peer:
+                    mine[part] += np.float32(weight) * self._held[peer][other][part]
 
     def _check_merge(self, now: Round, peer: int, weights: Mapping[int, float]) -> None:
         for other, weight in weights.items():

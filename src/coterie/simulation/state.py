@@ -99,6 +99,14 @@ class State:
         if "cosine-last-update" in metrics:
             self.untrained = self.current.copy()
 
+    def trials(self, count: int) -> Matrix:
+        """Return room for models that are only tried, at least (count, P)."""
+        trials = self.workspace.matrices.get("trials")
+        if trials is None or len(trials) < count:
+            trials = shared_array((count, self.layout.size), np.float32)
+            self.workspace.matrices["trials"] = trials
+        return trials
+
     def enter(self, step: int) -> None:
         """Put the data of a step before the peers."""
         self.samples = self.world.enter(step)

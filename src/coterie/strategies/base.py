@@ -71,6 +71,17 @@ class Score:
 
 
 @dataclass(frozen=True)
+class Validate:
+    """Measure models, sample by sample, on my own validation data.
+
+    My own number stands for my working model, every other for that peer's model, which I fetched.
+    Answered by {peer: losses}, (n,) each, the samples always in the same order.
+    """
+
+    peers: tuple[PeerId, ...]
+
+
+@dataclass(frozen=True)
 class AskScore:
     """Send my published model to peers, who measure it on *their* training data (PENS).
 
@@ -91,6 +102,34 @@ class Send:
 @dataclass(frozen=True)
 class Receive:
     """Take the models that were pushed to me; answered by a list of `Offer`."""
+
+
+@dataclass(frozen=True)
+class Tell:
+    """Tell peers a number each, such as what I think of their models; answered by None."""
+
+    values: Mapping[PeerId, float]
+
+    @property
+    def peers(self) -> tuple[PeerId, ...]:
+        """Whom I tell something."""
+        return tuple(self.values)
+
+
+@dataclass(frozen=True)
+class Listen:
+    """Hear what others told me in the rounds before; answered by {peer: the last it said}."""
+
+
+@dataclass(frozen=True)
+class Try:
+    """Measure what `Merge` would make of my working model, without doing it.
+
+    Answered by its losses on my own validation data, (n,).
+    """
+
+    weights: Mapping[PeerId, float]
+    last_layers: Depth = None
 
 
 @dataclass(frozen=True)
@@ -117,7 +156,9 @@ class Train:
     only_if_better: bool = False
 
 
-Request: TypeAlias = Fetch | Score | AskScore | Send | Receive | Merge | Train
+Request: TypeAlias = (
+    Fetch | Score | Validate | AskScore | Send | Receive | Tell | Listen | Try | Merge | Train
+)
 Plan: TypeAlias = Generator[Request, Any, None]
 """A round: yields requests, receives their answers."""
 
@@ -239,6 +280,8 @@ class Strategy(Configurable):
 
     takes_pushes: ClassVar[bool] = False
     """Whether I ask for `Receive`: a real peer refuses models that nobody would take."""
+    listens: ClassVar[bool] = False
+    """Whether I ask for `Listen`."""
 
     @abstractmethod
     def round(self, me: Me) -> Plan:

@@ -18,6 +18,7 @@ from coterie.strategies.gossip import Gossip
 from coterie.strategies.greedy import Greedy
 from coterie.strategies.hast import HAST
 from coterie.strategies.ifca import IFCA
+from coterie.strategies.kin import Kin
 from coterie.strategies.local import Local
 from coterie.strategies.oracle import Oracle
 from coterie.strategies.panm import PANM
@@ -39,6 +40,7 @@ STRATEGIES: dict[str, type[Strategy] | type[ServerStrategy]] = {
         PENS,
         PANM,
         HAST,
+        Kin,
         DelusionalOracle,
         FedAvg,
         IFCA,

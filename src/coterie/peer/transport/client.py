@@ -29,6 +29,7 @@ from coterie.peer.transport.service import (
     HELLO,
     PULL_MODEL,
     PUSH,
+    TELL,
     Method,
     Reply,
     Request,
@@ -162,6 +163,12 @@ class PeerClient:
             # Safe to repeat: the receiver knows by the digest what it has already taken.
             request = wire.PushRequest(manifest=offered, round=round)
             await self._call(peer_id, line, PUSH, request, seconds)
+
+    async def tell(self, peer_id: PeerKey, value: float, round: int) -> None:
+        """Tell a peer a number."""
+        async with self._calls.asking(peer_id) as line:
+            # Safe to repeat: the last of a round counts, and this is the only one.
+            await self._call(peer_id, line, TELL, wire.TellRequest(value=value, round=round))
 
     async def goodbye(self) -> None:
         """Tell everybody who can be asked that I leave; who does not hear it will notice."""

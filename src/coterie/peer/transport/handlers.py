@@ -152,6 +152,17 @@ class Handlers:
             self._pushed.append(key)
         return wire.PushReply()
 
+    async def tell(
+        self, peer_id: PeerKey, message: wire.TellRequest, seconds: float
+    ) -> wire.TellReply:
+        """Hear a number; of each peer the last one counts, so nobody can fill my memory."""
+        if not self._host.listens:
+            raise Rejected(Reason.NOT_WANTED, "this peer listens to nobody")
+        if not math.isfinite(message.value):
+            raise Rejected(Reason.NOT_FINITE, "a number that is none")
+        await self._host.hear(peer_id, message.value, message.round)
+        return wire.TellReply()
+
     async def goodbye(
         self, peer_id: PeerKey, message: wire.GoodbyeMessage, seconds: float
     ) -> wire.GoodbyeReply:

@@ -110,6 +110,15 @@ class Host(ABC):
 
     @property
     @abstractmethod
+    def listens(self) -> bool:
+        """Whether my strategy hears what others tell."""
+
+    @abstractmethod
+    async def hear(self, peer_id: PeerKey, value: float, round_number: int) -> None:
+        """Keep what somebody told me in its round."""
+
+    @property
+    @abstractmethod
     def takes_pushes(self) -> bool:
         """Whether my strategy receives models that are pushed."""
 

@@ -35,6 +35,7 @@ from coterie.peer.transport.service import (
     REPLY_BYTES,
     REQUEST_BYTES,
     SERVICE,
+    TELL,
     Method,
     parse,
 )
@@ -134,6 +135,7 @@ class PeerServer:
             GET_MANIFEST: handlers.get_manifest,
             ASK_SCORE: handlers.ask_score,
             PUSH: handlers.push,
+            TELL: handlers.tell,
             GOODBYE: handlers.goodbye,
         }
         table = {

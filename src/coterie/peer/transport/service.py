@@ -46,6 +46,7 @@ GET_MANIFEST = Method("GetManifest", wire.ManifestRequest, wire.Manifest)
 PULL_MODEL = Method("PullModel", wire.PullRequest, wire.Chunk, is_stream=True)
 ASK_SCORE = Method("AskScore", wire.ScoreRequest, wire.ScoreReply)
 PUSH = Method("Push", wire.PushRequest, wire.PushReply)
+TELL = Method("Tell", wire.TellRequest, wire.TellReply)
 GOODBYE = Method("Goodbye", wire.GoodbyeMessage, wire.GoodbyeReply)
 
 

@@ -182,6 +182,18 @@ class PushReply(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class TellRequest(_message.Message):
+    __slots__ = ("value", "round")
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    value: float
+    round: int
+    def __init__(self, value: _Optional[float] = ..., round: _Optional[int] = ...) -> None: ...
+
+class TellReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class GoodbyeMessage(_message.Message):
     __slots__ = ("instance",)
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
