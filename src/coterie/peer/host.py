@@ -42,8 +42,8 @@ class PeerHost(Host):
         self._kept: dict[int, Published] = {}
         self._round, self._phase = 0, Phase.ENTERED
         self._inbox: dict[PeerKey, Pulled] = {}
-        self._told: dict[PeerKey, tuple[int, float]] = {}
-        """The last that each peer said, and in which of its rounds."""
+        self._told: dict[PeerKey, dict[int, float]] = {}
+        """What each peer said in which of its rounds, the last two."""
         self._news = asyncio.Condition()
 
     async def reach(self, round_number: int, phase: Phase) -> None:
@@ -112,17 +112,21 @@ class PeerHost(Host):
 
     async def hear(self, peer_id: PeerKey, value: float, round_number: int) -> None:
         """Keep what somebody told me until my strategy asks for it."""
-        self._told[peer_id] = (round_number, value)
+        said = self._told.setdefault(peer_id, {})
+        said[round_number] = value
+        # Who is a round ahead must not make me miss what it said before.
+        for old in sorted(said)[:-NUM_KEPT]:
+            del said[old]
 
     def take_told(self, before_round: int | None) -> dict[PeerKey, float]:
         """Return what I was told since I last asked; only in rounds before one, if it is given."""
-        taken = {
-            who: value
-            for who, (number, value) in self._told.items()
-            if before_round is None or number < before_round
-        }
-        for who in taken:
-            del self._told[who]
+        taken = {}
+        for who, said in self._told.items():
+            due = [number for number in said if before_round is None or number < before_round]
+            if due:
+                taken[who] = said[max(due)]
+            for number in due:
+                del said[number]
         return taken
 
     def take_arrivals(self) -> dict[PeerKey, Pulled]:
