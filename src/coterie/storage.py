@@ -22,11 +22,16 @@ PARTIAL = ".partial"
 
 
 def write_atomically(
-    folder: Path, write: Callable[[BinaryIO], str], *, private: bool = False
+    folder: Path,
+    write: Callable[[BinaryIO], str],
+    *,
+    private: bool = False,
+    lasting: bool = True,
 ) -> Path:
     """Let `write` fill a new file and name it; it appears in the folder whole or not at all.
 
-    A private file can be read by its owner only, from the moment on when it exists.
+    A private file can be read by its owner only, from the moment on when it exists. One that need
+    not last is not forced onto the disk: a power cut may lose it.
     """
     partial = folder / f"{os.getpid()}{PARTIAL}"
     with explained(f"write to {folder}"):
@@ -34,7 +39,8 @@ def write_atomically(
             with open(partial, "wb", opener=_open_private if private else None) as file:
                 name = write(file)
                 file.flush()
-                os.fsync(file.fileno())
+                if lasting:
+                    os.fsync(file.fileno())
             partial.replace(folder / name)
         finally:
             partial.unlink(missing_ok=True)
@@ -47,14 +53,14 @@ def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_EXCL, 0o600)
 
 
-def write_text(path: Path, text: str, *, private: bool = False) -> None:
+def write_text(path: Path, text: str, *, private: bool = False, lasting: bool = True) -> None:
     """Write a small text file atomically."""
 
     def fill(file: BinaryIO) -> str:
         file.write(text.encode())
         return path.name
 
-    write_atomically(path.parent, fill, private=private)
+    write_atomically(path.parent, fill, private=private, lasting=lasting)
 
 
 def make_folder(path: Path) -> None:

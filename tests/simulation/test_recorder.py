@@ -343,3 +343,32 @@ def test_a_folder_that_vanishes_is_reported(tmp_path):
     shutil.rmtree(tmp_path / "run")
     with pytest.raises(StorageError, match="Cannot write to"):
         recorder.flush()
+
+
+@pytest.mark.parametrize("written", ["nothing", "everything", "some tables"])
+def test_what_was_pending_is_recorded_once(tmp_path, written):
+    """Whether or not it was written between the checkpoint and the end of the process."""
+    first = record(tmp_path, range(5), {1}, finish=False)
+    kept = first.pending()
+    assert "metrics" in kept
+    assert kept["metrics"].dtype == np.uint8
+    if written != "nothing":
+        first.flush()
+    if written == "some tables":
+        for name in ("timings", "exchanges"):
+            for part in parts_of(tmp_path, name)[1:]:
+                part.unlink()
+    second = Recorder(tmp_path)
+    second.rewind(5)
+    second.take_back(kept)
+    second.add(a_round(5))
+    second.finish()
+    whole = tmp_path / "whole"
+    record(whole, range(6), set())
+    for name in NAMES:
+        assert rounds_in(tmp_path, name) == rounds_in(whole, name)
+
+
+def test_nothing_pending_is_nothing(tmp_path):
+    recorder = record(tmp_path, range(3), {2}, finish=False)
+    assert recorder.pending() == {}

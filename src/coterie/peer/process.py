@@ -183,6 +183,7 @@ class Participant:
             on_round=self._note,
             tell=self._tell,
             asked_to_stop=self._stop.is_set,
+            records_in_checkpoints=True,
         )
 
     def _note(self, now: Round) -> None:

@@ -90,7 +90,7 @@ class PeerRun:
     def tell(self, **changes: object) -> None:
         """Change the status and write it where `coterie peer status` finds it."""
         self.status = replace(self.status, **changes, updated=time.time())  # type: ignore[arg-type]
-        write_text(self._status_path, json.dumps(asdict(self.status), indent=2))
+        write_text(self._status_path, json.dumps(asdict(self.status), indent=2), lasting=False)
 
     def keep_models(self, simulation: Simulation) -> None:
         """Keep my best model, which is the one to use, and my last."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import multiprocessing
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 import psutil
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -71,6 +72,21 @@ class Recorder:
         self._rounds.clear()
         self._flushed = time.monotonic()
 
+    def pending(self) -> dict[str, npt.NDArray[np.uint8]]:
+        """Return what has not been written yet, as bytes (n,) of each table that has any."""
+        return {name: _packed(tables) for name, tables in self._rows.items() if tables}
+
+    def take_back(self, pending: Mapping[str, npt.NDArray[np.uint8]]) -> None:
+        """Take in what `pending` returned, but for what was written after all."""
+        for name, packed in pending.items():
+            with pa.ipc.open_stream(pa.py_buffer(packed.tobytes())) as stream:
+                table = stream.read_all()
+            last = -1 if self._run is None else _last_round(read_table(self._run, name))
+            table = table.filter(pc.greater(table["round"], last))
+            if table.num_rows:
+                self._rows[name].append(table)
+                self._rounds = sorted({*self._rounds, *table["round"].to_pylist()})
+
     def flush_if_due(self) -> None:
         """Write what has waited long enough for somebody to want to see it."""
         if time.monotonic() - self._flushed >= FLUSH_SECONDS:
@@ -99,7 +115,7 @@ class Recorder:
                 parts = parts_of(self._run, name)
                 _remove(part for part in parts if _first_round(part) >= next_round)
             table = read_table(self._run, name)
-            beyond = table.num_rows and pc.max(table["round"]).as_py() >= next_round
+            beyond = _last_round(table) >= next_round
             if beyond or whole.exists():
                 self._replace(name, whole, table.filter(pc.less(table["round"], next_round)))
 
@@ -120,6 +136,18 @@ def _write(folder: Path, name: str, table: pa.Table) -> None:
         return name
 
     write_atomically(folder, fill)
+
+
+def _packed(tables: list[pa.Table]) -> npt.NDArray[np.uint8]:
+    table = pa.concat_tables(tables).combine_chunks()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return np.frombuffer(sink.getvalue(), np.uint8)
+
+
+def _last_round(table: pa.Table) -> int:
+    return int(pc.max(table["round"]).as_py()) if table.num_rows else -1
 
 
 def _part_name(first: int, last: int) -> str:

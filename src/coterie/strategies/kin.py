@@ -7,6 +7,7 @@ my kind and is merged; who has not been judged yet is given a chance (Thompson s
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+
 import numpy as np
 import numpy.typing as npt
 
