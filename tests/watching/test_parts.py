@@ -153,3 +153,16 @@ def test_a_part_that_vanishes_while_it_is_read(tmp_path, monkeypatch):
     assert joined
     assert rounds(parts) == [0, 1, 2]
     assert parts.problems == []
+
+
+def test_a_part_written_anew_on_the_same_inode_is_read_again(tmp_path):
+    """As after a kill: what was recorded beyond the checkpoint is dropped and recorded again."""
+    write_round(tmp_path, 0)
+    parts = Parts(tmp_path)
+    parts.refresh()
+    part = tmp_path / "metrics" / "0000000-0000000.parquet"
+    inode = part.stat().st_ino
+    pq.write_table(recorded("metrics", [{"round": 0, "peer": 7}]), part)
+    assert part.stat().st_ino == inode
+    parts.refresh()
+    assert parts.table(Path(), "metrics")["peer"].to_pylist() == [7]

@@ -18,8 +18,9 @@ from coterie.simulation.records import SCHEMAS
 
 MAX_CHUNKS = 32
 """How many parts are kept side by side before they are joined in memory."""
-Key: TypeAlias = tuple[str, int]
-"""A file's name and inode: parts are written once and never changed."""
+Key: TypeAlias = tuple[str, int, int]
+"""A file's name, inode and time: parts are written once and never changed, but a part that was
+dropped may be written anew under its name, and on the inode that it left."""
 Rounds: TypeAlias = tuple[int, int]
 """The first and the last of some rounds."""
 
@@ -96,7 +97,7 @@ class _Table:
         self._append(keys[len(self._keys) :])
 
     def _append(self, keys: Sequence[Key]) -> None:
-        read = [self._read(name) for name, _ in keys]
+        read = [self._read(name) for name, *_ in keys]
         self._keys += keys
         self.table = pa.concat_tables([self.table, *(part for part in read if part is not None)])
         if self.table.column(0).num_chunks > MAX_CHUNKS:
@@ -106,13 +107,13 @@ class _Table:
         """Return the files that make up the table, oldest first."""
         whole = self._run / f"{self._name}.parquet"
         if whole.exists():
-            return [(whole.name, whole.stat().st_ino)]
+            return [_key(whole.name, whole.stat())]
         folder = self._run / self._name
         if not folder.is_dir():
             return []
         with os.scandir(folder) as entries:
             return sorted(
-                (f"{self._name}/{entry.name}", entry.inode())
+                _key(f"{self._name}/{entry.name}", entry.stat())
                 for entry in entries
                 if entry.name.endswith(".parquet")
             )
@@ -128,3 +129,7 @@ class _Table:
             if rounds:
                 self.damaged.append((int(rounds[1]), int(rounds[2])))
             return None
+
+
+def _key(name: str, status: os.stat_result) -> Key:
+    return name, status.st_ino, status.st_mtime_ns

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from harmed_peers import SAVE, TRAIN
+from harmed_peers import TRAIN
 from peer_processes import PeerProcess, copy_of, eventually, lay_out_swarm
 
 from coterie.peer.results import RUN
@@ -99,10 +99,9 @@ def test_two_processes_with_the_same_key(tmp_path):
 
 @contextmanager
 def small_disk(peer: PeerProcess) -> Iterator[Callable[[], None]]:
-    """Yield what fills the disk that the peer's records are on: a file system of 4 MB."""
-    place = peer.folder / RUN
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir()
+    """Yield what fills the disk that the peer's checkpoints are on: a file system of 4 MB."""
+    place = peer.folder / RUN / "checkpoints"
+    place.mkdir(parents=True)
     mounted = (
         os.geteuid() == 0
         and not subprocess.run(
@@ -132,7 +131,7 @@ def _fill(path: Path) -> None:
 def require_stopped_by_the_disk(peer: PeerProcess) -> None:
     """Check that a peer ended with an error for people, and that what was saved is intact."""
     assert peer.ended() == 4
-    assert "Error: Cannot write to " in peer.log
+    assert f"Error: Cannot write to {peer.folder / RUN}" in peer.log
     assert "Make room on the disk" in peer.log
     assert "what was saved before is intact" in peer.log
     assert "Traceback" not in peer.log
@@ -144,17 +143,17 @@ def test_the_disk_is_full_at_a_checkpoint(tmp_path):
         swarm.start()
         peer, other = swarm.peers
         peer.wait_round(1)
-        peer.hold(SAVE)
+        peer.hold(TRAIN)
         peer.wait_held()
         saved = checkpoints(peer)
         fill()
         peer.release()
         require_stopped_by_the_disk(peer)
-        assert set(saved) & set(checkpoints(peer)), "an earlier checkpoint is there"
+        assert checkpoints(peer) == saved
         other.wait_round(other.round + 2)
-        (peer.folder / RUN / "filler").unlink()
+        (peer.folder / RUN / "checkpoints" / "filler").unlink()
+        before = int(saved[-1].name.split("-")[1]) - 1
         peer.start()
-        before = int(max(checkpoints(peer)).name.split("-")[1]) - 1
         peer.wait_round(before + 2)
         assert f"Going on after round {before}." in peer.log
         assert peer.end() == 0
