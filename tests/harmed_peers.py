@@ -8,12 +8,13 @@ from __future__ import annotations
 import ctypes
 import os
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 HOLD, HELD = "hold", "held"
-"""While a file of the first name is in a peer's folder it stops at the step named in it, and says
-so by the second."""
+"""While a file of the first name is in a peer's folder it stops at the step named in it, once it
+has done that step as often as said there, and tells so by the second."""
 TRAIN, SAVE = "train", "save"
 NEW_NETWORK = 0x40000000
 
@@ -26,14 +27,15 @@ def run_harmed(folder: str, namespace: str | None) -> None:
     if namespace is not None:
         _enter_network(namespace)
     train, synchronise = NativeTrainer.train, os.fsync
+    num_done = Counter[str]()
 
     def slow_train(self: NativeTrainer, jobs: Any) -> list[float]:
-        _wait_if_held(Path(folder), TRAIN)
+        _wait_if_held(Path(folder), TRAIN, num_done)
         return train(self, jobs)
 
     def slow_synchronise(descriptor: int) -> None:
         if "/checkpoints/" in os.readlink(f"/proc/self/fd/{descriptor}"):
-            _wait_if_held(Path(folder), SAVE)
+            _wait_if_held(Path(folder), SAVE, num_done)
         synchronise(descriptor)
 
     NativeTrainer.train = slow_train  # type: ignore[method-assign]
@@ -41,12 +43,14 @@ def run_harmed(folder: str, namespace: str | None) -> None:
     processes._run(folder)
 
 
-def _wait_if_held(folder: Path, step: str) -> None:
+def _wait_if_held(folder: Path, step: str, num_done: Counter[str]) -> None:
     hold = folder / HOLD
+    num_done[step] += 1
     try:
-        if hold.read_text() != step:
-            return
-    except FileNotFoundError:
+        held, count = hold.read_text().split()
+    except (FileNotFoundError, ValueError):  # it is not there, or being written
+        return
+    if held != step or num_done[step] <= int(count):
         return
     (folder / HELD).touch()
     while hold.exists():

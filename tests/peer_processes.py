@@ -133,10 +133,10 @@ class PeerProcess:
         """Change what is in peer.yaml."""
         (self.folder / "peer.yaml").write_text(yaml.safe_dump(self.settings | settings))
 
-    def hold(self, step: str) -> None:
-        """Let it come as far as a step, and no further."""
+    def hold(self, step: str, after: int = 0) -> None:
+        """Let it come as far as a step, and no further, after so many that are let through."""
         (self.folder / HELD).unlink(missing_ok=True)
-        (self.folder / HOLD).write_text(step)
+        (self.folder / HOLD).write_text(f"{step} {after}")
 
     def wait_held(self) -> None:
         eventually((self.folder / HELD).exists, f"{self.folder.name} comes to where it is held")

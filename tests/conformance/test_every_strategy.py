@@ -40,6 +40,8 @@ from coterie.strategies.server import (
     TrainPooled,
 )
 
+ASKING = (Fetch, Send, AskScore, Tell)
+"""Requests that name other peers."""
 NUM_PEERS = 12
 TRUTH = GroundTruth(np.arange(NUM_PEERS) % 3)
 EVERY = {**STRATEGIES, Skeleton.name: Skeleton}
@@ -130,9 +132,7 @@ def test_never_chooses_itself(name, peer):
     for number in range(1, 8):
         answerer = Answerer()
         answerer.drive(strategy, me_in(number, strategy, peer=peer))
-        chosen = [
-            p for r in answerer.asked if isinstance(r, Fetch | Send | AskScore | Tell) for p in r.peers
-        ]
+        chosen = [p for r in answerer.asked if isinstance(r, ASKING) for p in r.peers]
         assert peer not in chosen
         assert all(0 <= other < NUM_PEERS for other in chosen)
 
@@ -160,9 +160,7 @@ def test_one_peer_alone_in_the_network_works(name):
     answerer = Answerer(answering=False)
     for number in range(1, 5):
         answerer.drive(strategy, me_in(number, strategy, num_peers=1))
-    assert not [
-        p for r in answerer.asked if isinstance(r, Fetch | Send | AskScore | Tell) for p in r.peers
-    ]
+    assert not [p for r in answerer.asked if isinstance(r, ASKING) for p in r.peers]
     assert any(isinstance(request, Train) for request in answerer.asked)
 
 

@@ -189,6 +189,8 @@ NAME = f"{odd.key_id(KEY)}.pem"
         (f"{'0' * 64}.pem", GOOD, "not the id of its key"),
         ("notes\x1b.txt", b"call alice", "damaged"),
     ],
+    # Not by the key, which is another one in every process.
+    ids=["empty", "cut", "two", "long", "authority", "name", "upper", "no ending", "zero", "notes"],
 )
 def test_other_files_are_skipped_with_one_warning(store, people, caplog, name, content, words):
     alice = people["alice"]

@@ -8,7 +8,7 @@ import signal
 import numpy as np
 import pytest
 from harmed_peers import SAVE, TRAIN
-from peer_processes import NETWORK, PeerProcess, eventually, lay_out_swarm, network
+from peer_processes import PeerProcess, eventually, lay_out_swarm, network
 
 from coterie.peer.results import RUN
 from coterie.simulation.checkpoint import Checkpoints
@@ -26,24 +26,28 @@ def saved_rounds(peer: PeerProcess) -> list[int]:
 
 
 def test_kill_minus_nine_of_three_of_eight_within_a_round(tmp_path, seen):
-    deadline = NETWORK["deadlines"]["round_seconds"]
-    calm = {"every_seconds": 0.5}
-    with lay_out_swarm(tmp_path, 8, strategy="dac", aligned=True, settings=calm) as swarm:
-        swarm.start()
+    deadline, rest = 10, 0.5
+    swarm = lay_out_swarm(
+        tmp_path,
+        8,
+        strategy="dac",
+        aligned=True,
+        settings={"every_seconds": rest},
+        **network(round_seconds=deadline),
+    )
+    with swarm:
         killed, others = swarm.peers[:3], swarm.peers[3:]  # also the two that all were told of
-        for peer in swarm.peers:
-            peer.wait_round(1)
         for peer in killed:
-            peer.hold(TRAIN)
+            peer.hold(TRAIN, after=3)  # in round 3, where the others wait for them
+        swarm.start()
         for peer in killed:
             peer.wait_held()
-        ended = [peer.round for peer in killed]
+        assert [peer.round for peer in killed] == [2, 2, 2]
         for peer in killed:
             peer.signal(signal.SIGKILL)
         assert [peer.ended() for peer in killed] == [-signal.SIGKILL] * 3
-        first = min(peer.round for peer in others) + 1  # the round in which they were waited for
         for peer in others:
-            peer.wait_round(first + 2)
+            peer.wait_round(6)
         assert all(peer.status.failures.get("unreachable", 0) for peer in others)
         for peer in killed:
             peer.release()
@@ -55,15 +59,15 @@ def test_kill_minus_nine_of_three_of_eight_within_a_round(tmp_path, seen):
                     lambda peer=peer, lost=lost: peer.has_fetched(lost, since), "it is used again"
                 )
         # The round that was cut off is lost, and nothing before it.
-        assert [resumed_after(peer) for peer in killed] == ended
+        assert [resumed_after(peer) for peer in killed] == [2, 2, 2]
         for peer in killed:
             assert peer.status.peer_id == peer.peer_id
             eventually(
                 lambda peer=peer: any(peer.has_fetched(other, since) for other in others),
                 "it takes part again",
             )
-        slowest = max(max(peer.seconds(first)) for peer in others)
-        assert slowest <= deadline + 1
+        slowest = max(max(peer.seconds(1)) for peer in others)
+        assert slowest <= rest + deadline + 1
         numbers = {tuple(peer.ids()).index(killed[0].peer_id) for peer in others}
         assert numbers == {1}  # the roster's, as before
         seen.update(slowest_round_seconds=slowest, deadline_seconds=deadline)

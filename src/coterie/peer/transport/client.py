@@ -237,10 +237,14 @@ class PeerClient:
         decoder = Decoder(self._station.layout, manifest, self._station.decoder_limits)
         try:
             await self._take_all(peer_id, line, decoder, manifest, deadline)
+            # In a thread: to check a large model takes longer than a call may wait.
+            model = await asyncio.to_thread(decoder.finish)
+        except BaseException:
+            # Not only when the error is collected: until then others may have sent the next.
+            decoder.discard()
+            raise
         finally:
             self._station.traffic.bytes_received[peer_id] += decoder.num_fed
-        # In a thread: to check the values of a large model takes longer than a call may wait.
-        model = await asyncio.to_thread(decoder.finish)
         return Pulled(
             peer_id=peer_id,
             round=offered.round,

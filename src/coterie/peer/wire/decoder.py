@@ -98,8 +98,12 @@ class Decoder:
         except Rejected as rejected:
             # To keep the exception itself would keep its frames, and with them what came in.
             self._refusal = (rejected.reason, rejected.detail)
-            self._model = self._frame = None
+            self.discard()
             raise
+
+    def discard(self) -> None:
+        """Let go of what came in; an error that ends it all may outlive the transfer."""
+        self._model = self._frame = None
 
     def finish(self) -> Model:
         """Return the model, now that everything has been fed."""
