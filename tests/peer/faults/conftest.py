@@ -21,6 +21,12 @@ def is_full() -> bool:
 
 
 @pytest.fixture
+def slack_seconds(is_full: bool) -> float:
+    """How much longer than its deadline a round may take: more on a machine that is busy."""
+    return 1.0 if is_full else 5.0
+
+
+@pytest.fixture
 def seen(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
     """Yield a place for figures; of a test that gets to its end they are kept, if asked for."""
     figures: dict[str, Any] = {}

@@ -12,6 +12,11 @@ RESOURCES = {"descriptors": 4, "threads": 3, "bytes": 6 * 2**20}
 """How much more of each somebody who stays may hold in the end; one leak per join exceeds it."""
 
 
+def senders(peer: PeerProcess) -> set[int]:
+    """Return from whom models have come."""
+    return {row["sender"] for row in peer.table("exchanges") if row["delivered"]}
+
+
 def test_many_join_at_once(tmp_path, is_full, seen):
     num_first, num_joining = (4, 20) if is_full else (2, 6)
     count = num_first + num_joining
@@ -27,10 +32,9 @@ def test_many_join_at_once(tmp_path, is_full, seen):
             eventually(lambda peer=peer: peer.status.num_known == count - 1, "everybody is met")
         seconds = time.monotonic() - begun
         for peer in swarm.peers:
-            since = peer.round
-            peer.wait_round(since + 1)
-            senders = {row["sender"] for row in peer.table("exchanges") if row["delivered"]}
-            assert len(senders) > num_first - 1, "newcomers are fetched from"
+            eventually(
+                lambda peer=peer: len(senders(peer)) > num_first - 1, "newcomers are fetched from"
+            )
         assert all(peer.round > old for peer, old in zip(first, before, strict=True))
         seen.update(
             first=num_first,

@@ -25,7 +25,7 @@ def saved_rounds(peer: PeerProcess) -> list[int]:
     return [int(path.name.split("-")[1]) - 1 for path in names]
 
 
-def test_kill_minus_nine_of_three_of_eight_within_a_round(tmp_path, seen):
+def test_kill_minus_nine_of_three_of_eight_within_a_round(tmp_path, slack_seconds, seen):
     deadline, rest = 10, 0.5
     swarm = lay_out_swarm(
         tmp_path,
@@ -67,17 +67,17 @@ def test_kill_minus_nine_of_three_of_eight_within_a_round(tmp_path, seen):
                 "it takes part again",
             )
         slowest = max(max(peer.seconds(1)) for peer in others)
-        assert slowest <= rest + deadline + 1
+        assert slowest <= rest + deadline + slack_seconds
         numbers = {tuple(peer.ids()).index(killed[0].peer_id) for peer in others}
         assert numbers == {1}  # the roster's, as before
         seen.update(slowest_round_seconds=slowest, deadline_seconds=deadline)
 
 
-def test_a_peer_that_is_frozen_and_comes_back(tmp_path, is_full, seen):
+def test_a_peer_that_is_frozen_and_comes_back(tmp_path, is_full, slack_seconds, seen):
     fetch_seconds = 2
     frozen_seconds = 30 if is_full else 3 * fetch_seconds
     # Nobody waits longer for a frozen peer than for any model, however long a call may take.
-    settings = network(fetch_seconds=fetch_seconds, call_seconds=8)
+    settings = network(fetch_seconds=fetch_seconds, connect_seconds=20, call_seconds=20)
     with lay_out_swarm(tmp_path, 3, **settings) as swarm:
         swarm.start()
         frozen, *others = swarm.peers
@@ -101,11 +101,12 @@ def test_a_peer_that_is_frozen_and_comes_back(tmp_path, is_full, seen):
                 lambda peer=peer, since=since: peer.has_fetched(frozen, since + 1),
                 "the frozen peer is used again",
             )
-        frozen.wait_round(last_of_frozen + 3)
-        newest = [row["other_round"] for row in frozen.table("arrivals")][-2:]
-        assert max(newest) >= min(during), "it has got the models of now"
+        eventually(
+            lambda: any(row["other_round"] >= min(during) for row in frozen.table("arrivals")),
+            "it gets the models of now",
+        )
         slowest = max(max(peer.seconds(1)) for peer in others)
-        assert slowest <= fetch_seconds + 1
+        assert slowest <= fetch_seconds + slack_seconds
         seen.update(
             frozen_seconds=frozen_seconds,
             slowest_round_seconds=slowest,
