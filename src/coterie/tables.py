@@ -12,6 +12,7 @@ from coterie.sampling import Chances
 from coterie.strategies.base import PEERS, Beliefs, Me, Message, Offer
 
 Values: TypeAlias = npt.NDArray[np.float64]
+SIMILARITIES = "similarities"
 Hops: TypeAlias = Literal["two", "any"]
 
 
@@ -43,7 +44,7 @@ class SimilarityTable:
         told = [offer for offer in offers if offer.peer in scores]
         # The most similar comes last, so that its word stands.
         for offer in sorted(told, key=lambda offer: scores[offer.peer]):
-            peers, similarities = _entries(offer.message)
+            peers, similarities = entries(offer.message, SIMILARITIES)
             # Whoever tells me about strangers, or about myself, tells me nothing.
             within = np.clip(peers, 0, len(askable) - 1)
             use = (within == peers) & askable[within] & np.isfinite(similarities)
@@ -72,7 +73,7 @@ class SimilarityTable:
         everybody = np.arange(len(self._measured))
         values = self._measured if hops == "two" else self.similarities(everybody)
         known = np.flatnonzero(~np.isnan(values))
-        return {PEERS: known, "similarities": values[known]}
+        return {PEERS: known, SIMILARITIES: values[known]}
 
     def save(self) -> dict[str, Any]:
         """Return the table as plain data."""
@@ -105,16 +106,16 @@ def _at(values: Values, peers: npt.NDArray[np.int64]) -> Values:
     return found
 
 
-def _entries(message: Message) -> tuple[npt.NDArray[np.int64], Values]:
-    """Return whom a message tells about and what; nothing if it is not a table at all."""
-    peers, similarities = message.get(PEERS), message.get("similarities")
+def entries(message: Message, name: str) -> tuple[npt.NDArray[np.int64], Values]:
+    """Return whom a message tells about and what, under a name; nothing if it is no such table."""
+    peers, values = message.get(PEERS), message.get(name)
     if (
         peers is None
-        or similarities is None
+        or values is None
         or peers.ndim != 1
-        or peers.shape != similarities.shape
+        or peers.shape != values.shape
         or peers.dtype.kind != "i"
-        or similarities.dtype.kind != "f"
+        or values.dtype.kind != "f"
     ):
         return np.zeros(0, np.int64), np.zeros(0)
-    return peers, similarities
+    return peers, values

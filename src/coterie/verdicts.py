@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.strategies.base import PEERS, Me, Message, Offer
+from coterie.tables import Values, entries
 
-Values = npt.NDArray[np.float64]
 VERDICTS = "verdicts"
 NAMES = ("verdicts", "ages", "for_hearsay", "against_hearsay")
 
@@ -68,9 +68,9 @@ class VerdictTable:
         for offer in offers:
             if offer.peer not in verdicts:
                 continue
-            peers, theirs = _entries(offer.message)
+            peers, theirs = entries(offer.message, VERDICTS)
             within = np.clip(peers, 0, size - 1)
-            use = (within == peers) & askable[within]
+            use = (within == peers) & askable[within] & (theirs >= 0) & (theirs <= 1)
             peers, theirs, trust = peers[use], theirs[use], verdicts[offer.peer]
             sums[0, peers] += trust * theirs
             sums[1, peers] += trust * (1 - theirs) + (1 - trust) * theirs
@@ -143,19 +143,3 @@ class VerdictTable:
             self._ages = np.concatenate([self._ages, nothing])
             self._for = np.concatenate([self._for, nothing])
             self._against = np.concatenate([self._against, nothing])
-
-
-def _entries(message: Message) -> tuple[npt.NDArray[np.int64], Values]:
-    """Return whom a message judges and how; nothing if it is not such a table."""
-    peers, verdicts = message.get(PEERS), message.get(VERDICTS)
-    if (
-        peers is None
-        or verdicts is None
-        or peers.ndim != 1
-        or peers.shape != verdicts.shape
-        or peers.dtype.kind != "i"
-        or verdicts.dtype.kind != "f"
-    ):
-        return np.zeros(0, np.int64), np.zeros(0)
-    valid = (verdicts >= 0) & (verdicts <= 1)
-    return peers[valid], verdicts[valid].astype(np.float64)
