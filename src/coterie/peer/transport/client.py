@@ -237,8 +237,7 @@ class PeerClient:
         decoder = Decoder(self._station.layout, manifest, self._station.decoder_limits)
         try:
             await self._take_all(peer_id, line, decoder, manifest, deadline)
-            # In a thread: to check a large model takes longer than a call may wait.
-            model = await asyncio.to_thread(decoder.finish)
+            model = decoder.finish()  # weights were checked as they came: this takes no time
         except BaseException:
             # Not only when the error is collected: until then others may have sent the next.
             decoder.discard()

@@ -31,7 +31,6 @@ class Method(Generic[Request, Reply]):
     name: str
     request: type[Request]
     reply: type[Reply]
-    is_stream: bool = False
 
     @property
     def path(self) -> str:
@@ -43,7 +42,7 @@ HELLO = Method("Hello", wire.HelloMessage, wire.HelloMessage)
 EXCHANGE_ADDRESSES = Method("ExchangeAddresses", wire.AddressList, wire.AddressList)
 AWAIT = Method("Await", wire.AwaitRequest, wire.StatusMessage)
 GET_MANIFEST = Method("GetManifest", wire.ManifestRequest, wire.Manifest)
-PULL_MODEL = Method("PullModel", wire.PullRequest, wire.Chunk, is_stream=True)
+PULL_MODEL = Method("PullModel", wire.PullRequest, wire.Chunk)
 ASK_SCORE = Method("AskScore", wire.ScoreRequest, wire.ScoreReply)
 PUSH = Method("Push", wire.PushRequest, wire.PushReply)
 TELL = Method("Tell", wire.TellRequest, wire.TellReply)
