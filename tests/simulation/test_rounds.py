@@ -66,6 +66,26 @@ def test_best_model_is_the_one_with_the_lowest_validation_loss(make_simulation, 
     np.testing.assert_allclose(reached, lowest, rtol=1e-12)
 
 
+@pytest.mark.parametrize(("best", "other"), [("any", "trained"), ("trained", "any")])
+def test_the_bests_of_both_rules_can_be_compared_in_one_run(make_simulation, best, other):
+    def last(**settings):
+        training = TrainingSettings(learning_rate=0.05)
+        with make_simulation(
+            lambda: Random(fetches=3), rounds=8, training=training, **settings
+        ) as simulation:
+            while not simulation.finished:
+                if simulation.next_round == 5:  # both survive a checkpoint
+                    simulation.restore(simulation.save())
+                now = simulation.advance()
+        return now.measures
+
+    both, alone = last(best=best, compare_bests=True), last(best=other)
+    for measure in ("loss", "accuracy"):
+        np.testing.assert_array_equal(both[f"test_{measure}_other"], alone[f"test_{measure}"])
+        assert np.isnan(alone[f"test_{measure}_other"]).all()
+    assert (both["test_loss"] != both["test_loss_other"]).any()
+
+
 def test_the_final_test_uses_the_best_model_on_the_peers_own_test_data(make_simulation):
     with make_simulation(lambda: Random(fetches=3), rounds=5, test_every=2) as simulation:
         tested = []

@@ -14,10 +14,11 @@ from coterie.learning.trainer import EvaluateJob, ModelReference
 from coterie.peer.efforts import Effort
 from coterie.peer.link import Link
 from coterie.peer.transport.interface import Model, Part, Phase, Pulled, Vector
+from coterie.simulation.bests import Peers
 from coterie.simulation.round import Round
 from coterie.simulation.runtime import NUMBER_BYTES, Answers, Runtime
 from coterie.simulation.scoring import cosine, distance
-from coterie.simulation.state import Peers, State
+from coterie.simulation.state import State
 from coterie.strategies.base import (
     AskScore,
     Fetch,

@@ -11,11 +11,12 @@ import numpy as np
 from coterie.learning.trainer import Matrix, ModelReference
 from coterie.randomness import generator
 from coterie.simulation.believing import asked_peers
+from coterie.simulation.bests import Peers
 from coterie.simulation.exchanges import message_bytes
 from coterie.simulation.round import Round
 from coterie.simulation.runtime import NUMBER_BYTES, Answers, Runtime
 from coterie.simulation.scoring import Known, Question, measure
-from coterie.simulation.state import Peers, State
+from coterie.simulation.state import State
 from coterie.simulation.watching import true_similarities, watched_measurements
 from coterie.strategies.base import (
     AskScore,

@@ -28,8 +28,11 @@ MEASURES = (
     "validation_accuracy_trained",
     "test_loss",
     "test_accuracy",
+    "test_loss_other",
+    "test_accuracy_other",
 )
-"""Before: the published model, before merging. Test: the best model. NaN: not measured."""
+"""Before: the published model, before merging. Test: the best model; other: the best by the other
+rule of what may become it. NaN: not measured."""
 
 
 @dataclass

@@ -13,8 +13,9 @@ from coterie.errors import StrategyError
 from coterie.learning.trainer import EvaluateJob, Matrix, ModelReference, TrainJob
 from coterie.randomness import generator, key_bits
 from coterie.simulation.believing import belief_columns
+from coterie.simulation.bests import Peers, copy_rows
 from coterie.simulation.round import Round
-from coterie.simulation.state import Peers, State, copy_rows
+from coterie.simulation.state import State
 from coterie.strategies.base import (
     AskScore,
     Fetch,

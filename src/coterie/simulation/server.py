@@ -9,9 +9,10 @@ import numpy as np
 from coterie.data.pools import Samples
 from coterie.learning.trainer import EvaluateJob, ModelReference, TrainJob
 from coterie.randomness import generator, key_bits
+from coterie.simulation.bests import Peers
 from coterie.simulation.exchanges import SERVER
 from coterie.simulation.round import Round
-from coterie.simulation.state import Peers, State
+from coterie.simulation.state import State
 from coterie.strategies.base import GroundTruth
 from coterie.strategies.server import (
     Aggregate,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
 
@@ -10,6 +10,8 @@ from coterie.errors import ConfigError
 from coterie.learning.trainer import TrainingSettings
 from coterie.settings import Settings
 from coterie.similarity import Similarity
+
+BestRule: TypeAlias = Literal["any", "trained"]
 
 
 class Absence(Settings):
@@ -104,8 +106,10 @@ class SimulationSettings(Settings):
     """Synchronous: everybody sees the models of the round before. Sequential: peers act in turn."""
     initialisation: Literal["common", "independent"] = "common"
     """Whether all peers start from the same random weights."""
-    best: Literal["any", "trained"] = "any"
+    best: BestRule = "any"
     """Whether merged models may become a peer's best, or only trained ones (the papers)."""
+    compare_bests: bool = False
+    """Whether the best by the other rule is kept and tested as well; takes memory and time."""
     best_by: Literal["loss", "accuracy"] = "loss"
     """Validation loss, or validation accuracy averaged over the last 5 validations (PENS)."""
     patience: int | None = Field(None, ge=1)

@@ -17,18 +17,21 @@ from coterie.memory import shared_array
 from coterie.models.layout import Layout
 from coterie.models.vector import initial_vector
 from coterie.randomness import Key, key_bits
+from coterie.simulation.bests import Bests, Peers
 from coterie.simulation.network import Network
 from coterie.simulation.progress import Progress
 from coterie.simulation.round import Round
-from coterie.simulation.settings import SimulationSettings
+from coterie.simulation.settings import BestRule, SimulationSettings
 from coterie.strategies.base import Depth, Metric
 
-Peers = npt.NDArray[np.int64]
 Part = Literal["validation", "test"]
 
 
 class State:
-    """K peers as three K×P matrices: working, published and best models."""
+    """K peers as three K×P matrices: working, published and best models.
+
+    A fourth one only if the best by the other rule is wanted for comparison.
+    """
 
     samples: list[PeerSamples]
     """Each peer's data in the current step."""
@@ -54,7 +57,6 @@ class State:
         shape = (world.num_peers, layout.size)
         self.current: Matrix = shared_array(shape, np.float32)
         self.published: Matrix = shared_array(shape, np.float32)
-        self.best: Matrix = shared_array(shape, np.float32)
         self.server: Matrix = shared_array((num_server_models, layout.size), np.float32)
         # Kept only for strategies that measure the change of models.
         self.initial: Matrix | None = None
@@ -64,20 +66,36 @@ class State:
             {
                 "current": self.current,
                 "published": self.published,
-                "best": self.best,
                 "server": self.server,
             },
         )
         self.trainer: Trainer
-        self.progress = Progress(settings, world.num_peers)
         self.network = Network(settings.network, world.num_peers, settings.seed)
         self._latest = np.full((2, world.num_peers), np.nan)
-        self._tested = np.full((2, world.num_peers), np.nan)
         common = settings.initialisation == "common"
         self._initialise(self.current, build, self.keys, common=common)
         every = range(num_server_models)
         self._initialise(self.server, build, every, common=common and not distinct_server_models)
-        self.best[:] = self.current
+        self._bests = self._make_bests(settings)
+
+    def _make_bests(self, settings: SimulationSettings) -> dict[str, Bests]:
+        """Return the bests by the rule that counts, and those it is compared with."""
+        bests = {"best": Bests(settings.best, settings, self.current)}
+        if settings.compare_bests:
+            other: BestRule = "trained" if settings.best == "any" else "any"
+            bests["other_best"] = Bests(other, settings, self.current)
+        self.workspace.matrices.update({name: each.models for name, each in bests.items()})
+        return bests
+
+    @property
+    def best(self) -> Matrix:
+        """Each peer's best model, (K, P)."""
+        return self._bests["best"].models
+
+    @property
+    def progress(self) -> Progress:
+        """How good the best models are, and who has stopped."""
+        return self._bests["best"].progress
 
     def _initialise(
         self,
@@ -113,10 +131,9 @@ class State:
 
     def shift(self, now: Round) -> None:
         """The data have changed: forget the bests, wake everybody, look at the models afresh."""
-        self.progress.start_anew(now.number)
+        for bests in self._bests.values():
+            bests.start_anew(self.current, now.number)
         now.stopped[:] = False
-        self.best[:] = self.current
-        self._tested[:] = np.nan
         self._latest[:] = self._evaluate("current", np.arange(self.num_peers), "validation")
 
     def begin(self, now: Round) -> None:
@@ -129,8 +146,9 @@ class State:
         peers = peers[np.isnan(now.measures["validation_loss_merged"][peers])]
         values = self._evaluate("current", peers, "validation")
         self._note(now, "merged", peers, values)
-        if self.settings.best == "any":
-            self._remember(now, peers, values)
+        for bests in self._bests.values():
+            if bests.rule == "any":
+                bests.consider(self.current, peers, now.number, values)
 
     def validation_losses(self, peers: Peers) -> npt.NDArray[np.float64]:
         """Return the validation losses of working models as they are now."""
@@ -162,22 +180,21 @@ class State:
         values = self._evaluate("current", peers, "validation")
         self._note(now, "trained", peers, values)
         self._latest[:, peers] = values
-        self._remember(now, peers, values)
+        for bests in self._bests.values():
+            bests.consider(self.current, peers, now.number, values)
 
     def test(self, now: Round) -> None:
         """Test every best model on its peer's current distribution; unchanged ones only once."""
-        outdated = np.flatnonzero(np.isnan(self._tested[0]))
-        self._tested[:, outdated] = self._evaluate("best", outdated, "test")
-        now.measures["test_loss"][:], now.measures["test_accuracy"][:] = self._tested
+        for name, bests in self._bests.items():
+            outdated = np.flatnonzero(np.isnan(bests.tested[0]))
+            bests.tested[:, outdated] = self._evaluate(name, outdated, "test")
+            suffix = "" if name == "best" else "_other"
+            now.measures[f"test_loss{suffix}"][:] = bests.tested[0]
+            now.measures[f"test_accuracy{suffix}"][:] = bests.tested[1]
 
     def validate_best(self) -> npt.NDArray[np.float64]:
         """Return validation losses and accuracies of the best models, those tested, (2, K)."""
         return self._evaluate("best", np.arange(self.num_peers), "validation")
-
-    def _remember(self, now: Round, peers: Peers, values: npt.NDArray[np.float64]) -> None:
-        improved = self.progress.consider(peers, now.number, values[0], values[1])
-        copy_rows(self.best, self.current, improved)
-        self._tested[:, improved] = np.nan
 
     def _note(self, now: Round, when: str, peers: Peers, values: npt.NDArray[np.float64]) -> None:
         now.measures[f"validation_loss_{when}"][peers] = values[0]
@@ -196,11 +213,9 @@ class State:
         """Return what must survive between rounds; published models equal current ones then."""
         return {
             "current": self.current,
-            "best": self.best,
             "server": self.server,
             "latest": self._latest,
-            "tested": self._tested,
-            "progress": self.progress.save(),
+            "bests": {name: bests.save() for name, bests in self._bests.items()},
             "initial": self.initial,
             "untrained": self.untrained,
         }
@@ -209,15 +224,8 @@ class State:
         """Take back what `save` returned."""
         self.current[:] = saved["current"]
         self.published[:] = saved["current"]
-        self.best[:] = saved["best"]
         self.server[:] = saved["server"]
         self._latest[:] = saved["latest"]
-        self._tested[:] = saved["tested"]
-        self.progress.restore(saved["progress"])
+        for name, bests in self._bests.items():
+            bests.restore(saved["bests"][name])
         self.initial, self.untrained = saved["initial"], saved["untrained"]
-
-
-def copy_rows(target: Matrix, source: Matrix, rows: Peers) -> None:
-    """Copy some models, one by one: picking rows of a matrix would copy them all once more."""
-    for row in rows:
-        target[row] = source[row]
