@@ -23,7 +23,18 @@ Every command with its options, as `--help` shows them. Exit codes: 0 done, 1 a 
 rules, 130 stopped by Ctrl-C.
 """
 # In the order in which people meet them.
-ORDER = ("run", "sweep", "resume", "watch", "compare", "report", "figures", "analyse", "export")
+ORDER = (
+    "run",
+    "sweep",
+    "study",
+    "resume",
+    "watch",
+    "compare",
+    "report",
+    "figures",
+    "analyse",
+    "export",
+)
 
 
 def page() -> str:

@@ -141,7 +141,7 @@ def photograph_report(started: Any, folder: Path, run: str) -> None:
             control = section.locator("label", has_text=label).locator("select")
             control.select_option(label=option)
         page.wait_for_timeout(500)
-        _save(section.screenshot(), photograph.name)
+        save_picture(section.screenshot(), photograph.name)
 
 
 def photograph_live_view(started: Any, folder: Path) -> None:
@@ -157,7 +157,7 @@ def photograph_live_view(started: Any, folder: Path) -> None:
             page = _window(started, WIDTH, LIVE_HEIGHT)
             page.goto(address[0])
             page.locator("#curves .picture .scatterlayer path").first.wait_for()
-            _save(page.screenshot(), "watch")
+            save_picture(page.screenshot(), "watch")
             page.close()
 
 
@@ -177,7 +177,7 @@ def copy_figures(folder: Path) -> None:
     """Make the figures for print, and keep those that pages show."""
     coterie(folder, "figures", "runs/mine", "--format", "png", "-o", "figures")
     for name in FIGURES:
-        _save((folder / "figures" / f"{name}.png").read_bytes(), f"print-{name}", WIDTH)
+        save_picture((folder / "figures" / f"{name}.png").read_bytes(), f"print-{name}", WIDTH)
 
 
 def _window(started: Any, width: int, height: int = 900) -> Any:
@@ -185,13 +185,21 @@ def _window(started: Any, width: int, height: int = 900) -> Any:
     return started.new_context(viewport=size, device_scale_factor=SHARPNESS).new_page()
 
 
-def _save(picture: bytes, name: str, width: int | None = None) -> None:
-    """Write a picture without loss, and not wider than it is shown."""
+def save_picture(
+    picture: bytes,
+    name: str,
+    width: int | None = None,
+    folder: Path = PICTURES,
+    num_colours: int | None = None,
+) -> None:
+    """Write a picture without loss, or with fewer colours, and not wider than it is shown."""
     image = Image.open(io.BytesIO(picture)).convert("RGB")
     widest = round((width or image.width) * SHARPNESS)
     if image.width > widest:
         image = image.resize((widest, round(image.height * widest / image.width)))
-    image.save(PICTURES / f"{name}.webp", lossless=True, method=6)
+    if num_colours is not None:
+        image = image.quantize(num_colours).convert("RGB")
+    image.save(folder / f"{name}.webp", lossless=True, method=6)
 
 
 if __name__ == "__main__":

@@ -107,16 +107,14 @@ def keep(experiment: Experiment, command: str | None = None) -> Kept:
     preset = find_preset(configs[0].preset)
     changes = _changes(configs, preset)
     analyses = _analyses(finished)
-    with explained(f"read {finished[0].folder / 'software.json'}"):
-        software = json.loads((finished[0].folder / "software.json").read_text())
     return Kept(
         preset=preset.name,
         command=command or _command(configs, preset, changes),
         changes=changes,
         departures=_departures([run.config for run in finished], preset),
         preset_rounds=preset.config.rounds,
-        hardware=_hardware(),
-        software={name: software[name] for name in ("python", "coterie", "torch", "numpy")},
+        hardware=hardware(),
+        software=software(finished[0]),
         runs=tuple(_kept_run(run, run.outcome, analyses) for run in finished if run.outcome),
     )
 
@@ -185,7 +183,15 @@ def _delusional(config: RunConfig) -> DelusionalOracle | None:
     return strategy if isinstance(strategy, DelusionalOracle) else None
 
 
-def _hardware() -> str:
+def software(run: Run) -> dict[str, str]:
+    """Return the versions that matter most of what a run was made with."""
+    path = run.folder / "software.json"
+    with explained(f"read {path}"):
+        versions = json.loads(path.read_text())
+    return {name: versions[name] for name in ("python", "coterie", "torch", "numpy")}
+
+
+def hardware() -> str:
     """Name this computer's processor: experiments are kept where they were run."""
     model = platform.processor() or platform.machine()
     information = Path("/proc/cpuinfo")

@@ -66,10 +66,10 @@ def _annotation(kind: type[BaseModel], name: str) -> Any:
 def _group(name: str, field: FieldInfo, level: str = "##", whose: str = "") -> list[str]:
     parts = []
     for kind in _kinds(field.annotation):
-        title = kind.model_fields["kind"].default if "kind" in kind.model_fields else ""
+        title = kind.model_fields["kind"].default if _is_one_of_several(kind) else ""
         heading = f"{level} {whose}{name}{f': {title}' if title else ''}"
         parts.append(f"\n{heading}\n\n{_description(kind)}\n")
-        if set(kind.model_fields) - {"kind"}:
+        if set(kind.model_fields) - ({"kind"} if title else set()):
             parts.append(_table(f"{name}.", kind))
         for inner, inner_field in kind.model_fields.items():
             if inner != "kind":
@@ -80,7 +80,7 @@ def _group(name: str, field: FieldInfo, level: str = "##", whose: str = "") -> l
 def _table(prefix: str, kind: type[BaseModel]) -> str:
     rows = ["| key | default | meaning |", "|---|---|---|"]
     for name, field in kind.model_fields.items():
-        if name == "kind" or _kinds(field.annotation):
+        if (name == "kind" and _is_one_of_several(kind)) or _kinds(field.annotation):
             continue
         default = "required" if field.default is PydanticUndefined else f"`{field.default}`"
         meaning = " ".join((field.description or "").split()) or "–"
@@ -95,6 +95,12 @@ def _kinds(annotation: Any) -> list[type[BaseModel]]:
     if typing.get_origin(annotation) is tuple:
         return []
     return [kind for part in typing.get_args(annotation) for kind in _kinds(part)]
+
+
+def _is_one_of_several(kind: type[BaseModel]) -> bool:
+    """Whether a group is of one kind among others, which have settings of their own."""
+    field = kind.model_fields.get("kind")
+    return field is not None and len(typing.get_args(field.annotation)) == 1
 
 
 def _description(kind: type[BaseModel]) -> str:

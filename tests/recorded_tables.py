@@ -6,7 +6,13 @@ import pyarrow as pa
 
 from coterie.simulation.records import SCHEMAS
 
-DEFAULTS = {"status": "active", "kind": "fetch", "delivered": True, "metric": "inverse-loss"}
+DEFAULTS = {
+    "status": "active",
+    "kind": "fetch",
+    "delivered": True,
+    "poisoned": False,
+    "metric": "inverse-loss",
+}
 
 
 def recorded(name: str, rows: list[dict[str, object]]) -> pa.Table:

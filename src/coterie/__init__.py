@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from coterie.learning.trainer import TrainingSettings
     from coterie.library import Result, simulate
     from coterie.loading import LoadedRun, LoadedRuns, load_run, load_runs
-    from coterie.simulation.settings import NetworkSettings, SimulationSettings
+    from coterie.simulation.settings import NetworkSettings, PoisonSettings, SimulationSettings
     from coterie.strategies import STRATEGIES, make_strategy
 
 __version__ = "0.1.0"
@@ -27,6 +27,7 @@ __all__ = [
     "LoadedRuns",
     "NetworkSettings",
     "PeerData",
+    "PoisonSettings",
     "Result",
     "SimulationSettings",
     "TrainingSettings",
@@ -44,6 +45,7 @@ _HOMES = {
     "LoadedRuns": "coterie.loading",
     "NetworkSettings": "coterie.simulation.settings",
     "PeerData": "coterie.data.own",
+    "PoisonSettings": "coterie.simulation.settings",
     "Result": "coterie.library",
     "SimulationSettings": "coterie.simulation.settings",
     "TrainingSettings": "coterie.learning.trainer",

@@ -1,4 +1,4 @@
-"""The command line: coterie run, swarm, sweep, resume, analyse, list, data, bench.
+"""The command line: coterie run, swarm, sweep, study, resume, analyse, list, data, bench.
 
 Exit codes: 0 done · 2 a setting cannot work · 3 data missing or damaged · 4 a file cannot be
 written or read · 5 training diverged · 6 a strategy broke the rules · 130 stopped by Ctrl-C.
@@ -6,11 +6,8 @@ written or read · 5 training diverged · 6 a strategy broke the rules · 130 st
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -19,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 from rich.table import Table
-from rich.text import Text
 
 from coterie.benchmarking.command import bench
 from coterie.comparing.command import compare
@@ -50,6 +46,8 @@ from coterie.options import (
 )
 from coterie.pages.command import report
 from coterie.peer.command import app as peer
+from coterie.showing import continuable, results_shown, run_shown
+from coterie.studies.command import study
 from coterie.watching.command import Watch, watch, watched
 
 if TYPE_CHECKING:
@@ -67,6 +65,7 @@ app.command()(compare)
 app.command()(export)
 app.command()(figures)
 app.command()(report)
+app.command()(study)
 app.command()(watch)
 app.add_typer(peer, name="peer")
 
@@ -119,9 +118,9 @@ def run(
     configs = chosen.runs(labels, range(seed, seed + seeds), changes, scale=scale)
     check_sizes(configs)
     folder = folder or new_folder(preset)
-    with _continuable(folder), watched(folder, live):
+    with continuable(folder), watched(folder, live):
         experiment = Experiment.create(folder, configs)
-        _run_experiment(experiment, preset, threads, side_by_side)
+        run_shown(experiment, preset, threads, side_by_side)
 
 
 @app.command()
@@ -157,7 +156,7 @@ def swarm(
     for note in notes:
         errors.print(note, soft_wrap=True, highlight=False, markup=False)
     folder = folder or new_folder(f"{preset}-swarm")
-    with _continuable(folder), watched(folder, live):
+    with continuable(folder), watched(folder, live):
         experiment = Experiment.create(folder, configs)
         _run_swarm(experiment, keep_peers=keep_peers)
 
@@ -207,9 +206,9 @@ def sweep(
     check_sizes(configs)
     grid = Grid(varied=tuple(varied), changes=changes, scale=scale, select=select)
     folder = folder or new_folder(preset)
-    with _continuable(folder), watched(folder, live):
+    with continuable(folder), watched(folder, live):
         experiment = Experiment.create(folder, configs, names, grid)
-        _run_experiment(experiment, preset, threads, side_by_side)
+        run_shown(experiment, preset, threads, side_by_side)
 
 
 @app.command()
@@ -222,13 +221,13 @@ def resume(
     """Continue an experiment that was interrupted; the results are as if it never was."""
     from coterie.experiment import Experiment
 
-    with _continuable(folder), watched(folder, live):
+    with continuable(folder), watched(folder, live):
         experiment = Experiment.open(folder)
         config = experiment.runs[0].config
         if config.runtime == "network":
             _run_swarm(experiment)
         else:
-            _run_experiment(experiment, config.preset, threads, side_by_side)
+            run_shown(experiment, config.preset, threads, side_by_side)
 
 
 @app.command()
@@ -272,15 +271,17 @@ def analyse(
 
 @app.command(name="list")
 def list_everything() -> None:
-    """List presets, strategies, models and datasets."""
+    """List presets, studies, strategies, models and datasets."""
     from coterie.config import LINEAR
     from coterie.data.datasets import DATASETS
     from coterie.models.architectures import ARCHITECTURES
     from coterie.presets import PRESETS
     from coterie.strategies import STRATEGIES
+    from coterie.studies.catalogue import STUDIES
 
     for title, rows in (
         ("presets", {name: preset.summary for name, preset in PRESETS.items()}),
+        ("studies", {name: each.summary for name, each in STUDIES.items()}),
         ("strategies", {name: strategy.summary for name, strategy in STRATEGIES.items()}),
         (
             "models",
@@ -318,74 +319,14 @@ def data(data_root: DataRoot = None) -> None:
     out.print(table)
 
 
-def _run_experiment(
-    experiment: Experiment, preset: str, threads: int | None, side_by_side: int | None
-) -> None:
-    from coterie.progress import Display
-
-    threads = threads or os.cpu_count() or 1
-    with _results_shown(experiment, preset), Display(experiment, errors) as display:
-        experiment.run(
-            threads=threads,
-            side_by_side=side_by_side or experiment.best_side_by_side(threads),
-            on_round=display.show,
-            on_end=display.end,
-            tell=display.tell,
-        )
-
-
 def _run_swarm(experiment: Experiment, *, keep_peers: bool = False) -> None:
     from coterie.swarm.display import Display
     from coterie.swarm.running import execute_by_peers
 
     preset = experiment.runs[0].config.preset
-    with _results_shown(experiment, preset), Display(experiment.runs, errors) as display:
+    with results_shown(experiment, preset), Display(experiment.runs, errors) as display:
         execute = partial(execute_by_peers, show=display.show, keep_peers=keep_peers)
         experiment.run(threads=1, on_end=display.end, tell=display.tell, execute=execute)
-
-
-@contextmanager
-def _results_shown(experiment: Experiment, preset: str) -> Iterator[None]:
-    """Show what the runs have reached, also where one of them failed."""
-    try:
-        yield
-    except Interrupted:
-        raise
-    except CoterieError:
-        if experiment.outcomes:
-            _show_results(experiment, preset)
-        raise
-    _show_results(experiment, preset)
-
-
-@contextmanager
-def _continuable(folder: Path) -> Iterator[None]:
-    """Say how to continue after Ctrl-C, from the moment on when there is something to continue."""
-    from coterie.experiment import EXPERIMENT
-    from coterie.failures import how_to_continue
-
-    try:
-        yield
-    except Interrupted as error:
-        if any((folder / name).exists() for name in (EXPERIMENT, "config.yaml")):
-            error.add_note(how_to_continue(folder))
-        raise
-
-
-def _show_results(experiment: Experiment, preset: str) -> None:
-    """Show what the finished runs reached."""
-    from coterie.presets.comparing import comparison
-    from coterie.reports.tables import final_table
-    from coterie.sweep import report
-
-    if experiment.grid is None:
-        published = comparison([run.config for run in experiment.runs if run.outcome])
-        out.print(final_table(escape(preset), experiment.outcomes, published))
-    else:
-        for part in report(experiment, preset):
-            out.print(part, soft_wrap=isinstance(part, Text), highlight=False)
-    where = f"Everything is in {experiment.folder}"
-    out.print(where, soft_wrap=True, highlight=False, markup=False)
 
 
 if __name__ == "__main__":

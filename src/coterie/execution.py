@@ -160,7 +160,8 @@ def finish(run: Run, recorder: Recorder, simulation: Simulation) -> None:
         is_accuracy=is_accuracy,
     )
     losses, accuracies = simulation.state.validate_best()
-    reached = replace(tested, validation=float((accuracies if is_accuracy else losses).mean()))
+    honest = (accuracies if is_accuracy else losses)[~simulation.state.poisoning.peers]
+    reached = replace(tested, validation=float(honest.mean()))
     write_text(run.folder / SUMMARY, json.dumps(asdict(reached), indent=2))
     with explained(f"remove the checkpoints of {run.folder}"):
         if (run.folder / "checkpoints").exists():  # real peers have their own

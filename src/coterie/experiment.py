@@ -34,7 +34,7 @@ from coterie.settings import Settings
 from coterie.side_by_side import Line, SideBySide
 from coterie.simulation.run import stop_by_signal
 from coterie.simulation.simulator import check_world
-from coterie.storage import explained, make_folder, write_text
+from coterie.storage import explained, locked, make_folder, write_text
 from coterie.strategies import make_strategy
 
 EXPERIMENT = "experiment.yaml"
@@ -93,22 +93,34 @@ class Experiment:
     ) -> Experiment:
         """Lay out a new experiment; a folder that holds anything already is refused."""
         _check_unused(folder)
-        names = names or [f"{config.label}-seed{config.seed}" for config in configs]
-        for name, count in Counter(names).items():
-            if count > 1:
-                raise ConfigError(f"The run {name} is asked for {count} times; name it once.")
-        runs = [Run(folder / name, config) for name, config in zip(names, configs, strict=True)]
-        experiment = cls(folder, runs, grid)
+        names = names or [run_name(config) for config in configs]
+        experiment = cls(folder, _new_runs(folder, names, configs), grid)
         experiment._check_data()
         make_folder(folder)
-        for run in runs:
+        for run in experiment.runs:
             run.lay_out()
-        contents = Contents(runs=tuple(names), sweep=grid)
-        text = yaml.safe_dump(
-            contents.model_dump(mode="json", exclude_none=True), sort_keys=False, allow_unicode=True
-        )
-        write_text(folder / EXPERIMENT, text)
+        _write(folder, Contents(runs=tuple(names), sweep=grid))
         return experiment
+
+    def add(self, configs: Sequence[RunConfig]) -> None:
+        """Add runs, such as of another strategy or seed; those that are there stay untouched."""
+        if not configs:
+            return
+        names = [run_name(config) for config in configs]
+        added = Experiment(self.folder, _new_runs(self.folder, names, configs))
+        added._check_data()
+        make_folder(self.folder)
+        with locked(self.folder):
+            # Read anew: another process may have added runs since this one opened the experiment.
+            path = self.folder / EXPERIMENT
+            listed = _read(path).runs if path.exists() else ()
+            if again := sorted({*names} & {*listed}):
+                raise ConfigError(f"{self.folder} holds a run {again[0]} already.")
+            for run in added.runs:
+                run.lay_out()
+            _write(self.folder, Contents(runs=(*listed, *names), sweep=self.grid))
+        self.runs += added.runs
+        self._scenario = added._scenario
 
     @classmethod
     def open(
@@ -292,6 +304,19 @@ class Experiment:
         return self._scenario[1]
 
 
+def run_name(config: RunConfig) -> str:
+    """Return what the folder of a run is called, unless something else varies as well."""
+    return f"{config.label}-seed{config.seed}"
+
+
+def _new_runs(folder: Path, names: Sequence[str], configs: Sequence[RunConfig]) -> list[Run]:
+    """Return runs that are about to be laid out; two of one name would overwrite each other."""
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise ConfigError(f"The run {name} is asked for {count} times; name it once.")
+    return [Run(folder / name, config) for name, config in zip(names, configs, strict=True)]
+
+
 def _execute_beside(
     run: Run, world: Scenario | None, threads: int, folder: Path, line: Line
 ) -> None:
@@ -336,6 +361,13 @@ def _check_unused(folder: Path) -> None:
     if hint == "It holds another run":
         message += f" Or continue that one with: {resume_command(folder)}"
     raise StorageError(message)
+
+
+def _write(folder: Path, contents: Contents) -> None:
+    """Write what an experiment lists, whole or not at all."""
+    plain = contents.model_dump(mode="json", exclude_none=True)
+    text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
+    write_text(folder / EXPERIMENT, text)
 
 
 def _read(path: Path) -> Contents:

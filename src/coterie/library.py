@@ -40,12 +40,12 @@ class Result:
 
     @property
     def test_accuracy(self) -> npt.NDArray[np.float64]:
-        """Each peer's final test accuracy, (K,); NaN for regression."""
+        """Each peer's final test accuracy, (K,); NaN for regression and poisoned peers."""
         return np.asarray(self.metrics["test_accuracy"].to_numpy()[-len(self.models) :])
 
     @property
     def test_loss(self) -> npt.NDArray[np.float64]:
-        """Each peer's final test loss, (K,)."""
+        """Each peer's final test loss, (K,); NaN for poisoned peers."""
         return np.asarray(self.metrics["test_loss"].to_numpy()[-len(self.models) :])
 
     def load_into(self, module: nn.Module, peer: int) -> nn.Module:

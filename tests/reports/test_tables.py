@@ -8,16 +8,15 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
+from recorded_tables import recorded
 from rich.console import Console
 
 from coterie.reports.tables import Outcome, confidence, final_table, outcome
-from coterie.simulation.records import SCHEMAS
 
 
 def metrics(rows: list[dict[str, object]]) -> pa.Table:
     """Return a metrics table in which everything that is not given is 0."""
-    zeros = {field.name: "active" if field.name == "status" else 0 for field in SCHEMAS["metrics"]}
-    return pa.Table.from_pylist([{**zeros, **row} for row in rows], schema=SCHEMAS["metrics"])
+    return recorded("metrics", rows)
 
 
 def an_outcome(label: str, *means: float, seed: int = 0, **changes: object) -> Outcome:
@@ -235,3 +234,16 @@ def test_the_table_can_be_printed():
     text = console.export_text()
     assert "rotation: test accuracy %; models and MB sent and received per peer" in text
     assert "37.50" in text
+
+
+def test_peers_without_a_test_do_not_count():
+    """As poisoned ones, whom nobody tests."""
+    rows = [
+        {"peer": 0, "cluster": 0, "test_accuracy": 0.5},
+        {"peer": 1, "cluster": 0, "test_accuracy": math.nan},
+        {"peer": 2, "cluster": 1, "test_accuracy": math.nan},
+        {"peer": 3, "cluster": 2, "test_accuracy": 0.9},
+    ]
+    found = outcome(metrics(rows), "a", 0, ("x", "y", "z"), is_accuracy=True)
+    assert found.mean == pytest.approx(0.7)
+    assert found.cluster_means == pytest.approx((0.5, math.nan, 0.9), nan_ok=True)

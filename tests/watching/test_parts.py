@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 from recorded_tables import recorded
 
-from coterie.watching import parts as module
 from coterie.watching.parts import MAX_CHUNKS, Parts
 
 NUM_PEERS = 2
@@ -40,7 +39,7 @@ def read_files(monkeypatch) -> list[str]:
         names.append(Path(path).name)
         return real(path, **options)
 
-    monkeypatch.setattr(module.pq, "read_table", read)
+    monkeypatch.setattr(pq, "read_table", read)
     return names
 
 
@@ -148,7 +147,7 @@ def test_a_part_that_vanishes_while_it_is_read(tmp_path, monkeypatch):
         return real(path, **options)
 
     parts = Parts(tmp_path)
-    monkeypatch.setattr(module.pq, "read_table", read)
+    monkeypatch.setattr(pq, "read_table", read)
     parts.refresh()
     assert joined
     assert rounds(parts) == [0, 1, 2]

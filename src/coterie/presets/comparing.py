@@ -14,7 +14,9 @@ from coterie.presets.base import Preset
 from coterie.presets.published import published_tables
 from coterie.reports.published import Comparison, PublishedTable
 
-NO_INFLUENCE = frozenset({"preset", "label", "seed", "test_every", "checkpoint_every", "watch"})
+NO_INFLUENCE = frozenset(
+    {"preset", "label", "seed", "test_every", "compare_bests", "checkpoint_every", "watch"}
+)
 """Settings that change no final result, or that are compared otherwise."""
 
 
@@ -40,7 +42,12 @@ def departures(config: RunConfig, preset: Preset) -> list[str]:
     The run's label must be one of the preset's variants or a strategy.
     """
     [expected] = preset.runs([config.label], [config.seed], {})
-    return list(_differences(influential(expected), influential(config), ""))
+    return differences(expected, config)
+
+
+def differences(expected: RunConfig, actual: RunConfig) -> list[str]:
+    """Say in what a configuration differs from another, where that can change results."""
+    return list(_differences(influential(expected), influential(actual), ""))
 
 
 def influential(config: RunConfig) -> dict[str, Any]:

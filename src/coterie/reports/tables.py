@@ -28,7 +28,7 @@ class Outcome:
     seed: int
     cluster_names: tuple[str, ...]
     cluster_means: tuple[float, ...]
-    """NaN where no peer was in the cluster at the end."""
+    """NaN where no peer was in the cluster at the end; poisoned peers count nowhere."""
     mean: float
     models_per_peer: float
     """Models received and sent, probes included, mean over peers."""
@@ -187,7 +187,7 @@ def _mean_column(published: PublishedTable | None, scale: float) -> Column:
     over_clusters = published is not None and published.mean_over == "clusters"
     return Column(
         "mean of clusters" if over_clusters else "mean",
-        lambda each: (_known_mean(each.cluster_means) if over_clusters else each.mean) * scale,
+        lambda each: (_mean(each.cluster_means) if over_clusters else each.mean) * scale,
         lambda result: result.mean,
         lambda result: result.interval,
     )
@@ -226,16 +226,14 @@ def _written(column: Column, value: float, width: float | None) -> str:
     return text if width is None or math.isnan(width) else f"{text} ± {width:{column.form}}"
 
 
-def _known_mean(values: Sequence[float]) -> float:
-    """Return the mean of the clusters that have one."""
-    return confidence(values)[0]
-
-
 def _deviation(values: Sequence[float]) -> float:
     """Return the standard deviation of the clusters' means, as of a whole population."""
     known = np.array([value for value in values if not math.isnan(value)])
     return float(known.std()) if len(known) else math.nan
 
 
-def _mean(values: npt.NDArray[np.float64]) -> float:
-    return float(values.mean()) if len(values) else math.nan
+def _mean(values: npt.ArrayLike) -> float:
+    """Return the mean of what is known; NaN if nothing is."""
+    known = np.asarray(values, dtype=float)
+    known = known[~np.isnan(known)]
+    return float(known.mean()) if len(known) else math.nan

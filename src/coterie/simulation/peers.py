@@ -86,6 +86,19 @@ class PeerRuntime(Runtime):
         self._finish(now, peers)
         self._evaluated.clear()
 
+    def _keep_untrained(self, now: Round, peer: int) -> None:
+        poisoning = self._state.poisoning
+        if not poisoning.is_stale(peer, now.number):  # its change is as old as its model
+            super()._keep_untrained(now, peer)
+        poisoning.note_merged(peer, now.number, self._state.current[peer])
+
+    def _release(self, now: Round, peers: Peers) -> None:
+        state = self._state
+        forges = state.poisoning.forges(now.number)[peers]
+        super()._release(now, peers[~forges])
+        for peer in peers[forges].tolist():
+            state.poisoning.forge(peer, now.number, state.current[peer], state.published[peer])
+
     def _transmit(
         self, now: Round, kind: str, asker: int, receiver: int, sender: int, extra_bytes: int = 0
     ) -> bool:
@@ -196,11 +209,13 @@ class PeerRuntime(Runtime):
             {str(sender): model for sender, model in inbox.items()} for inbox in self._inboxes
         ]
         told = [{str(teller): value for teller, value in each.items()} for each in self._told]
-        return {**super().save(), "inboxes": inboxes, "told": told}
+        poisoned = self._state.poisoning.save(self._state.published)
+        return {**super().save(), "inboxes": inboxes, "told": told, "poisoned": poisoned}
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Take back what `save` returned."""
         super().restore(saved)
+        self._state.poisoning.restore(self._state.published, saved["poisoned"])
         self._inboxes = [
             {int(sender): model for sender, model in inbox.items()} for inbox in saved["inboxes"]
         ]

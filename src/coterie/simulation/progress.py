@@ -22,6 +22,8 @@ class Progress:
         """The lowest validation loss, or minus the highest averaged accuracy, (K,)."""
         self.best_round = np.zeros(num_peers, dtype=np.int64)
         self.stopped = np.zeros(num_peers, dtype=bool)
+        self.tireless = np.zeros(num_peers, dtype=bool)
+        """Who never stops, and is not waited for either."""
         self._recent = np.full((num_peers, WINDOW), np.nan)
 
     def consider(
@@ -49,9 +51,14 @@ class Progress:
         if self._settings.patience is None:
             return np.zeros(0, dtype=np.int64)
         waited = round_number - self.best_round >= self._settings.patience
-        stopping = np.flatnonzero(waited & ~self.stopped)
+        stopping = np.flatnonzero(waited & ~self.stopped & ~self.tireless)
         self.stopped[stopping] = True
         return stopping
+
+    @property
+    def everybody_stopped(self) -> bool:
+        """Whether nobody is left who could find anything better."""
+        return bool((self.stopped | self.tireless).all())
 
     def start_anew(self, round_number: int) -> None:
         """Forget the bests and wake everybody up: the data have changed."""

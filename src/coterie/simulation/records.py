@@ -7,6 +7,7 @@ as `similarities` when nobody was watched, is not there.
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ SCHEMAS = {
             *_WHO,
             ("step", pa.int32()),
             ("status", pa.string()),
+            ("poisoned", pa.bool_()),
             *((name, pa.float64()) for name in MEASURES),
             ("models_received", pa.int32()),
             ("bytes_received", pa.int64()),
@@ -106,6 +108,10 @@ SCHEMAS = {
 }
 
 
+YOUNGER = {"poisoned": False, "test_loss_other": math.nan, "test_accuracy_other": math.nan}
+"""Columns that older runs did not record, and what they would have recorded."""
+
+
 def read_table(run: Path, name: str) -> pa.Table:
     """Return a table of a run, as far as it has been recorded."""
     try:
@@ -120,9 +126,20 @@ def read_table(run: Path, name: str) -> pa.Table:
 def _read(run: Path, name: str) -> pa.Table:
     whole = run / f"{name}.parquet"
     if whole.exists():
-        return pq.read_table(whole, schema=SCHEMAS[name])
-    parts = [pq.read_table(part, schema=SCHEMAS[name]) for part in parts_of(run, name)]
+        return read_file(whole, name)
+    parts = [read_file(part, name) for part in parts_of(run, name)]
     return pa.concat_tables(parts) if parts else SCHEMAS[name].empty_table()
+
+
+def read_file(path: Path, name: str, *, use_threads: bool = True) -> pa.Table:
+    """Return a table, or a part of it, from its file; what is younger than it is filled in."""
+    table = pq.read_table(path, schema=SCHEMAS[name], use_threads=use_threads)
+    for place, column in enumerate(table.column_names):
+        # A column that is not in the file comes as nulls; single nulls are a damage.
+        if column in YOUNGER and table[column].null_count == table.num_rows:
+            filled = table[column].fill_null(YOUNGER[column])
+            table = table.set_column(place, SCHEMAS[name].field(column), filled)
+    return table
 
 
 def parts_of(run: Path, name: str) -> list[Path]:

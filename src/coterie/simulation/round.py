@@ -60,6 +60,7 @@ class Round:
 
     def __post_init__(self) -> None:
         self.merged = np.zeros(len(self.online), dtype=bool)
+        self.poisoned = np.zeros(len(self.online), dtype=bool)
         self.measures = {name: np.full(len(self.online), np.nan) for name in MEASURES}
 
     @property
@@ -98,6 +99,7 @@ class Round:
                 **who,
                 "step": np.full(num_peers, self.step, dtype=np.int32),
                 "status": np.array(STATUSES, dtype=object)[status],
+                "poisoned": self.poisoned,
                 **self.measures,
                 **_first(traffic(exchanges, len(self.truth.clusters)), num_peers),
             },

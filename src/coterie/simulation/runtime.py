@@ -270,8 +270,8 @@ class Runtime(ABC):
                 now.number,
                 int(self._trainings[peer]),
             )
-            if self._state.untrained is not None and self._trainings[peer] == 0:
-                self._state.untrained[peer] = self._state.current[peer]
+            if self._trainings[peer] == 0:
+                self._keep_untrained(now, peer)
             self._trainings[peer] += 1
             jobs.append(
                 TrainJob(
@@ -293,9 +293,18 @@ class Runtime(ABC):
     def _finish(self, now: Round, peers: Peers) -> None:
         """Validate what came out of the round and publish it."""
         self._state.validate_trained(now, peers)
-        copy_rows(self._state.published, self._state.current, peers)
+        self._release(now, peers)
         for peer in peers:
             self._messages[peer] = self.strategies[peer].message()
+
+    def _keep_untrained(self, now: Round, peer: int) -> None:
+        """Keep a model that is about to be trained, where its change will be measured."""
+        if self._state.untrained is not None:
+            self._state.untrained[peer] = self._state.current[peer]
+
+    def _release(self, now: Round, peers: Peers) -> None:
+        """Let others see the working models."""
+        copy_rows(self._state.published, self._state.current, peers)
 
     def serve_best(self, peers: Peers) -> None:
         """From now on these peers, which have stopped, serve their best models."""

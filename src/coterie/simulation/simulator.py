@@ -15,6 +15,7 @@ from coterie.models.layout import Layout
 from coterie.randomness import Key
 from coterie.simulation.believing import beliefs_due
 from coterie.simulation.peers import PeerRuntime
+from coterie.simulation.poisoning import check_poison
 from coterie.simulation.round import Round
 from coterie.simulation.runtime import Runtime
 from coterie.simulation.server import ServerRuntime
@@ -67,7 +68,7 @@ class Simulation:
             self._runtime = make_runtime(self.state, first)
         else:
             strategies = _for_every_peer(make_strategy, world.num_peers)
-            self._runtime = PeerRuntime(self.state, strategies)
+            self._runtime = PeerRuntime(self.state, self.state.poisoning.impostors(strategies))
         self._bind_trainer(build, threads)
 
     def _bind_trainer(self, build: Callable[[], nn.Module], threads: int) -> None:
@@ -94,7 +95,7 @@ class Simulation:
         if self.next_round > self.settings.rounds:
             return True
         last_step = self.world.step_of(self.settings.rounds)
-        everybody_stopped = bool(self.state.progress.stopped.all())
+        everybody_stopped = self.state.progress.everybody_stopped
         return everybody_stopped and self.world.step_of(self.next_round) == last_step
 
     def advance(self) -> Round:
@@ -110,6 +111,7 @@ class Simulation:
             self.state.test(now)
         if beliefs_due(now.number, self.settings, is_last=self.finished):
             self._runtime.note_beliefs(now)
+        self.state.poisoning.leave_out(now)
         return now
 
     def _begin(self, number: int) -> Round:
@@ -121,8 +123,10 @@ class Simulation:
             stopped=self.state.progress.stopped.copy(),
             truth=GroundTruth(self.world.clusters(step)),
         )
-        if number > 0 and step != self.world.step_of(number - 1):
-            self.state.enter(step)
+        is_new = number > 0 and step != self.world.step_of(number - 1)
+        if is_new or self.state.poisoning.relabels(number):
+            self.state.enter(number)
+        if is_new:
             self.state.shift(now)
         self.state.begin(now)
         return now
@@ -159,7 +163,7 @@ class Simulation:
                 "results will not be the same to the last digit as if it had not been interrupted."
             )
         self.next_round = saved["next_round"]
-        self.state.enter(self.world.step_of(max(self.next_round - 1, 0)))
+        self.state.enter(max(self.next_round - 1, 0))
         self.state.restore(saved["state"])
         self._runtime.restore(saved["runtime"])
 
@@ -170,6 +174,7 @@ def check_world(
     """Refuse what cannot work with these peers and targets."""
     strategy.check(world.num_peers)
     settings.network.check(world.num_peers)
+    check_poison(settings, world, strategy)
     check_targets(world, strategy, settings)
 
 

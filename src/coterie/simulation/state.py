@@ -19,6 +19,7 @@ from coterie.models.vector import initial_vector
 from coterie.randomness import Key, key_bits
 from coterie.simulation.bests import Bests, Peers
 from coterie.simulation.network import Network
+from coterie.simulation.poisoning import Poisoning
 from coterie.simulation.progress import Progress
 from coterie.simulation.round import Round
 from coterie.simulation.settings import BestRule, SimulationSettings
@@ -61,8 +62,9 @@ class State:
         # Kept only for strategies that measure the change of models.
         self.initial: Matrix | None = None
         self.untrained: Matrix | None = None
+        self.poisoning = Poisoning(settings, world, layout, self.keys)
         self.workspace = Workspace(
-            world.pools,
+            self.poisoning.pools,
             {
                 "current": self.current,
                 "published": self.published,
@@ -77,6 +79,7 @@ class State:
         every = range(num_server_models)
         self._initialise(self.server, build, every, common=common and not distinct_server_models)
         self._bests = self._make_bests(settings)
+        self.progress.tireless = self.poisoning.peers
 
     def _make_bests(self, settings: SimulationSettings) -> dict[str, Bests]:
         """Return the bests by the rule that counts, and those it is compared with."""
@@ -125,9 +128,10 @@ class State:
             self.workspace.matrices["trials"] = trials
         return trials
 
-    def enter(self, step: int) -> None:
-        """Put the data of a step before the peers."""
-        self.samples = self.world.enter(step)
+    def enter(self, round_number: int) -> None:
+        """Put the data of a round's step before the peers."""
+        samples = self.world.enter(self.world.step_of(round_number))
+        self.samples = self.poisoning.labelled(samples, round_number)
 
     def shift(self, now: Round) -> None:
         """The data have changed: forget the bests, wake everybody, look at the models afresh."""
@@ -186,7 +190,7 @@ class State:
     def test(self, now: Round) -> None:
         """Test every best model on its peer's current distribution; unchanged ones only once."""
         for name, bests in self._bests.items():
-            outdated = np.flatnonzero(np.isnan(bests.tested[0]))
+            outdated = np.flatnonzero(np.isnan(bests.tested[0]) & ~self.poisoning.peers)
             bests.tested[:, outdated] = self._evaluate(name, outdated, "test")
             suffix = "" if name == "best" else "_other"
             now.measures[f"test_loss{suffix}"][:] = bests.tested[0]

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coterie.merging import federated_average
-from coterie.sampling import uniform
-from coterie.strategies.base import Fetch, Me, Merge, Plan, Strategy, Train, revealed
+from coterie.strategies.base import Me, Plan, Strategy, revealed
+from coterie.strategies.deluded import Deluded
+from coterie.strategies.oracle import Oracle
 
 
 @dataclass
@@ -27,16 +27,11 @@ class DelusionalOracle(Strategy):
     uses_ground_truth = True
 
     def round(self, me: Me) -> Plan:
-        """Fetch within the true cluster, or outside of it when deluded; average, train."""
-        candidates = self._outsiders(me) if self.is_deluded(me) else me.true_cluster
-        offers = yield Fetch(uniform(me.rng, candidates, self.fetches))
-        yield Merge(federated_average(me, offers))
-        yield Train()
+        """Do what Oracle does, or the opposite when deluded."""
+        kind = Deluded if self.is_deluded(me) else Oracle
+        return kind(self.fetches).round(me)
 
     def is_deluded(self, me: Me) -> bool:
         """Whether I am one of the first x peers of the cluster and the time has come."""
         members = np.flatnonzero(revealed(me.truth).clusters == self.cluster)
         return me.round >= self.from_round and me.peer in members[: self.delusional]
-
-    def _outsiders(self, me: Me) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        return np.flatnonzero(revealed(me.truth).clusters != self.cluster)

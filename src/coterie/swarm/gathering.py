@@ -82,7 +82,7 @@ class Gatherer:
             tell=tell,
         ) as simulation:
             # A simulation that has come to the same end, by the peers' own models.
-            simulation.state.enter(world.step_of(config.rounds))
+            simulation.state.enter(config.rounds)
             for row, folder in zip(simulation.state.best, self._folders, strict=True):
                 row[:] = map_tensor(folder / RUN / MODELS, "best")[0]
             finish(self._run, self._recorder, simulation)

@@ -38,6 +38,11 @@ def for_real_peers(
             "model.pretrained: the peers of a swarm begin with random weights. Choose another "
             "preset, or simulate with coterie run."
         )
+    if config.poison.kind != "none":
+        raise ConfigError(
+            f"poison.kind = {config.poison.kind}: real peers misbehave only if somebody makes "
+            "them. Leave poison out, or simulate with coterie run."
+        )
     changes, notes = _left_out(config)
     changes |= {"runtime": "network", "swarm": {"own_pace": own_pace, "network": network}}
     fitting = with_changes(config, changes)

@@ -12,9 +12,8 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from coterie.simulation.records import SCHEMAS
+from coterie.simulation.records import SCHEMAS, read_file
 
 MAX_CHUNKS = 32
 """How many parts are kept side by side before they are joined in memory."""
@@ -120,7 +119,7 @@ class _Table:
 
     def _read(self, name: str) -> pa.Table | None:
         try:
-            return pq.read_table(self._run / name, schema=SCHEMAS[self._name], use_threads=False)
+            return read_file(self._run / name, self._name, use_threads=False)
         except FileNotFoundError:
             raise
         except (OSError, pa.ArrowException):

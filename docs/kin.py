@@ -1,0 +1,91 @@
+"""Writes docs/kin.md, Kin beside other strategies, from kin/*, and draws its figures.
+
+usage: python docs/kin.py
+       python docs/kin.py FOLDER
+
+With the folder of a `coterie study kin`, every setting with finished runs is kept first; what was
+kept of others stays. Settings that were run in several folders can so be put together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from kin_figures import CAPTIONS, CURVES, DOTS, draw
+from kin_kept import KeptSetting, keep, read
+from kin_text import FINDINGS, GROUPS, INTRODUCTION
+
+from coterie.comparing.formats import markdown
+from coterie.errors import CoterieError
+from coterie.storage import write_text
+from coterie.studies.catalogue import STUDIES
+from coterie.studies.tables import group_sheets
+
+DOCS = Path(__file__).parent
+PAGE, KEPT, PICTURES = DOCS / "kin.md", DOCS / "kin", DOCS / "pictures"
+STUDY = STUDIES["kin"]
+
+
+def page(folder: Path = KEPT, pictures: Path = PICTURES) -> str:
+    """Return the whole page."""
+    kept = read(STUDY, folder)
+    drawn = {path.stem for path in pictures.glob("kin-*.webp")}
+    there = {each.made.setting for each in kept}
+    missing = [setting.name for setting in STUDY.settings if setting.name not in there]
+    parts = [INTRODUCTION, *([FINDINGS] if FINDINGS else [])]
+    for group in STUDY.groups:
+        mine = [each for each in kept if each.made.group == group]
+        if mine:
+            parts += [GROUPS[group], *_pictures(group, drawn), *_tables(group, mine), _made(mine)]
+    if missing:
+        parts.append(f"## Not run yet\n\n{', '.join(f'`{name}`' for name in missing)}.\n")
+    return "\n".join(parts)
+
+
+def _pictures(group: str, drawn: set[str]) -> list[str]:
+    names = CURVES if group == "main" else [name for name in DOTS if DOTS[name] == group]
+    return [f"![{CAPTIONS[name]}](pictures/{name}.webp)\n" for name in names if name in drawn]
+
+
+def _tables(group: str, kept: Sequence[KeptSetting]) -> list[str]:
+    return [
+        markdown(each) for each in group_sheets([one for k in kept for one in k.results], group)
+    ]
+
+
+def _made(kept: Sequence[KeptSetting]) -> str:
+    """Say of each setting in what it departs from the study's own, and where it was made."""
+    lines = ["### How these were made\n"]
+    for each in kept:
+        made = each.made
+        seeds = sorted({result.seed for result in each.results})
+        first = each.results[0]
+        departs = "; ".join(made.departures) or "as the study has it"
+        versions = ", ".join(f"{name} {version}" for name, version in made.software.items())
+        lines.append(
+            f"- `{made.setting}` (`{made.preset}`): {first.rounds} rounds, {first.peers} peers, "
+            f"seeds {', '.join(map(str, seeds))}; {departs}. {made.date}, on {made.hardware}; "
+            f"{versions}."
+        )
+    return "\n".join([*lines, ""])
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Keep a study if one is named, draw the figures, and write the page."""
+    parser = argparse.ArgumentParser(description="Write docs/kin.md.")
+    parser.add_argument("folder", nargs="?", type=Path, help="the folder of a study to keep")
+    given = parser.parse_args(arguments)
+    if given.folder is not None:
+        keep(STUDY, given.folder, KEPT)
+        draw(read(STUDY, KEPT))
+    write_text(PAGE, page())
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except CoterieError as error:
+        sys.exit(f"Error: {error}")

@@ -1,0 +1,178 @@
+"""What docs/kin.py keeps of a study: results, some curves, and how they were made."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+from reproduction_kept import hardware, software
+
+from coterie.analyses.columns import columns, of_all_peers
+from coterie.analyses.neighbours import fetched_precision
+from coterie.config import RunConfig
+from coterie.errors import StorageError
+from coterie.execution import SUMMARY, Run
+from coterie.experiment import Experiment
+from coterie.gathering import FoundRun, gather
+from coterie.pages.subjects import Subject
+from coterie.pages.views.base import Json, over_seeds
+from coterie.pages.views.curves import curves
+from coterie.presets.comparing import differences
+from coterie.storage import explained, open_folder, write_text
+from coterie.studies.base import Setting, Study
+from coterie.studies.results import Result, csv_text, read_csv, results
+
+DRAWN = ("random", "dac", "oracle", "hast", "kin")
+"""The strategies whose curves are kept."""
+KINDS = ("validation", "own cluster")
+MAX_POINTS = 60
+"""How many rounds of a curve are kept at most."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One number of a strategy over rounds, in percent where it is a share."""
+
+    strategy: str
+    kind: str
+    round: list[int]
+    mean: list[float]
+    low: list[float]
+    """The lowest of the seeds."""
+    high: list[float]
+    num_seeds: int
+
+
+@dataclass(frozen=True)
+class Made:
+    """How the runs of a setting were made, and their curves."""
+
+    setting: str
+    group: str
+    preset: str
+    departures: list[str]
+    """In what the runs depart from the study's own setting, in words."""
+    date: str
+    """When the last of them finished."""
+    hardware: str
+    software: dict[str, str]
+    curves: list[Curve]
+
+
+@dataclass(frozen=True)
+class KeptSetting:
+    """One setting of a study."""
+
+    made: Made
+    results: list[Result]
+
+
+def keep(study: Study, folder: Path, target: Path) -> list[str]:
+    """Keep every setting of a study's folder that has finished runs; return their names."""
+    problems: list[str] = []
+    found = results(study, folder, problems)
+    if problems:
+        raise StorageError("\n".join(problems))
+    kept = []
+    for setting in study.settings:
+        mine = [result for result in found if result.setting == setting.name]
+        if mine:
+            _write(KeptSetting(_made(setting, folder / setting.place), mine), target)
+            kept.append(setting.name)
+    if not kept:
+        raise StorageError(f"{folder} holds no finished run of the study {study.name}.")
+    return kept
+
+
+def _made(setting: Setting, folder: Path) -> Made:
+    runs = [
+        run
+        for run in Experiment.open(folder).runs
+        if run.outcome is not None and run.config.label in setting.labels
+    ]
+    return Made(
+        setting=setting.name,
+        group=setting.group,
+        preset=setting.preset,
+        departures=_departures(setting, [run.config for run in runs]),
+        date=_finished_on(runs),
+        hardware=hardware(),
+        software=software(runs[0]),
+        curves=_curves(folder, setting) if setting.group == "main" else [],
+    )
+
+
+def _departures(setting: Setting, configs: Sequence[RunConfig]) -> list[str]:
+    found: dict[str, None] = {}
+    for config in configs:
+        [expected] = setting.runs([config.label], [config.seed], {})
+        found.update(dict.fromkeys(differences(expected, config)))
+    return list(found)
+
+
+def _finished_on(runs: Sequence[Run]) -> str:
+    newest = max((run.folder / SUMMARY).stat().st_mtime for run in runs)
+    return f"{datetime.fromtimestamp(newest, UTC):%Y-%m-%d}"
+
+
+def _curves(folder: Path, setting: Setting) -> list[Curve]:
+    drawn = [label for label in DRAWN if label in setting.labels]
+    runs = [run for run in gather([folder]).runs if run.finished and run.label in drawn]
+    if not runs:
+        return []
+    subject = Subject(tuple(runs))
+    levels = curves(subject)["curves"]["validation"]
+    found = []
+    for place, (label, mine) in enumerate(subject.by_label.items()):
+        found.append(_curve(label, KINDS[0], levels[place][0]))
+        shares = over_seeds([_own_cluster(run) for run in mine], 100.0)
+        if shares["round"]:
+            found.append(_curve(label, KINDS[1], shares))
+    return found
+
+
+def _own_cluster(run: FoundRun) -> dict[int, float]:
+    """Return the share of fetched models from the own cluster, by round."""
+    detail = fetched_precision(run.recorded.table("neighbours"))
+    if not detail.num_rows:
+        return {}
+    every = columns(of_all_peers(detail), "round", "precision")
+    return dict(zip(every["round"].tolist(), every["precision"].tolist(), strict=True))
+
+
+def _curve(label: str, kind: str, data: Json) -> Curve:
+    """Return a curve of fewer rounds, the last one among them."""
+    step = max(1, math.ceil(len(data["round"]) / MAX_POINTS))
+    thin = {name: data[name][::-1][::step][::-1] for name in ("round", "mean", "low", "high")}
+    return Curve(label, kind, **thin, num_seeds=data["num_seeds"])
+
+
+def _write(kept: KeptSetting, target: Path) -> None:
+    open_folder(target)
+    made = asdict(kept.made)
+    # One line per curve: files that people can still look at.
+    lines = ",\n".join(json.dumps(curve) for curve in made.pop("curves"))
+    text = json.dumps(made, indent=1, ensure_ascii=False).removesuffix("\n}")
+    write_text(target / f"{kept.made.setting}.json", f'{text},\n "curves": [\n{lines}\n]}}\n')
+    write_text(target / f"{kept.made.setting}.csv", csv_text(kept.results))
+
+
+def read(study: Study, folder: Path) -> list[KeptSetting]:
+    """Return what is kept of a study's settings, in the study's order."""
+    paths = [folder / f"{setting.name}.json" for setting in study.settings]
+    return [_read(path) for path in paths if path.exists()]
+
+
+def _read(path: Path) -> KeptSetting:
+    try:
+        with explained(f"read {path}"):
+            made = TypeAdapter(Made).validate_json(path.read_bytes())
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise StorageError(f"{path} is damaged: {first['msg']}. Keep the study anew.") from None
+    return KeptSetting(made, read_csv(path.with_suffix(".csv")))

@@ -1,0 +1,29 @@
+"""Deluded: mistakes everybody else's kind for its own. What a peer does that ruins its cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from coterie.merging import federated_average
+from coterie.sampling import uniform
+from coterie.strategies.base import Fetch, Me, Merge, Plan, Strategy, Train, revealed
+
+
+@dataclass
+class Deluded(Strategy):
+    """Merges with m = `fetches` uniformly chosen peers of all true clusters but its own."""
+
+    fetches: int = 5
+    name = "deluded"
+    summary = "merges with peers of all true clusters but its own"
+    uses_ground_truth = True
+
+    def round(self, me: Me) -> Plan:
+        """Fetch outside of the true cluster, average, train."""
+        clusters = revealed(me.truth).clusters
+        outsiders = np.flatnonzero(clusters != clusters[me.peer])
+        offers = yield Fetch(uniform(me.rng, outsiders, self.fetches))
+        yield Merge(federated_average(me, offers))
+        yield Train()

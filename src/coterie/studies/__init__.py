@@ -1,0 +1,1 @@
+"""Studies: many settings, each an experiment of its own, run and shown by one command."""

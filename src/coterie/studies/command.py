@@ -1,0 +1,140 @@
+"""`coterie study`: a whole comparison by one command, which can be stopped, continued and grown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from coterie import consoles
+from coterie.errors import CoterieError, Interrupted, StorageError
+from coterie.options import (
+    Changes,
+    DataRoot,
+    Device,
+    FirstSeed,
+    Out,
+    Rounds,
+    Scale,
+    Seeds,
+    SideBySide,
+    Strategies,
+    Threads,
+    Trainer,
+    changed_settings,
+    named_strategies,
+    new_folder,
+)
+
+if TYPE_CHECKING:
+    from coterie.studies.base import Part, Study
+
+
+def study(
+    name: Annotated[str, typer.Argument(help="Which study.")] = "kin",
+    only: Annotated[
+        str | None,
+        typer.Option(help="Some groups or settings, separated by commas; see --list."),
+    ] = None,
+    strategy: Strategies = None,
+    seed: FirstSeed = 1,
+    seeds: Seeds = 3,
+    rounds: Rounds = None,
+    scale: Scale = 1.0,
+    change: Changes = None,
+    data_root: DataRoot = None,
+    folder: Out = None,
+    threads: Threads = None,
+    side_by_side: SideBySide = None,
+    trainer: Trainer = None,
+    device: Device = None,
+    listing: Annotated[
+        bool,
+        typer.Option("--list", help="Run nothing; show what would be run and what has finished."),
+    ] = False,
+) -> None:
+    """Run a whole study: many settings and strategies; with --out of an old one, continue it."""
+    from coterie.config import check_sizes
+    from coterie.showing import run_with_progress
+    from coterie.studies.base import plan
+    from coterie.studies.catalogue import find_study
+    from coterie.studies.running import check_unchanged, open_study, run_parts
+
+    chosen = find_study(name)
+    settings = chosen.chosen(named_strategies(only))
+    changes = changed_settings(rounds, None, data_root, trainer, device, change)
+    numbers = range(seed, seed + seeds)
+    parts = plan(settings, named_strategies(strategy), numbers, changes, scale)
+    check_sizes([config for part in parts for config in part.configs])
+    folder = folder or new_folder(f"study-{name}")
+    check_unchanged(folder, parts)
+    if listing:
+        _list(folder, parts)
+        _show(chosen, folder, write=False)
+        return
+    open_study(folder, chosen)
+    try:
+        run_parts(folder, parts, lambda each: run_with_progress(each, threads, side_by_side), _say)
+    except (Interrupted, StorageError) as error:
+        error.add_note(f"Continue with the same command and --out {folder}")
+        raise
+    except CoterieError:
+        _show(chosen, folder)
+        raise
+    _show(chosen, folder)
+
+
+def _say(message: str) -> None:
+    consoles.errors.print(message, soft_wrap=True, highlight=False, markup=False)
+
+
+def _list(folder: Path, parts: list[Part]) -> None:
+    """Show for each folder which runs there are, and how many have finished."""
+    from rich.table import Table
+
+    from coterie.studies.running import unfinished
+
+    table = Table("folder", "settings", "preset", "rounds", "peers", "strategies", "finished")
+    for part in parts:
+        first = part.configs[0]
+        labels = dict.fromkeys(config.label for config in part.configs)
+        done = len(part.configs) - len(unfinished(folder, part))
+        table.add_row(
+            part.place,
+            ", ".join(part.settings),
+            first.preset,
+            str(first.rounds),
+            str(first.peers.count),
+            ", ".join(labels),
+            f"{done} of {len(part.configs)}",
+        )
+    consoles.out.print(table)
+
+
+def _show(study: Study, folder: Path, *, write: bool = True) -> None:
+    """Print one table per group, and write all tables and results into the folder."""
+    from coterie.comparing.formats import console_sheet, markdown
+    from coterie.storage import write_text
+    from coterie.studies.results import csv_text, results
+    from coterie.studies.tables import TEST_RESULT, group_sheets, sheet
+
+    problems: list[str] = []
+    found = results(study, folder, problems)
+    consoles.tell_problems(problems)
+    for group in study.groups:
+        mine = [each for each in found if each.group == group]
+        if mine:
+            consoles.out.print(console_sheet(sheet(mine, group, TEST_RESULT)))
+    if not write:
+        return
+    sheets = [each for group in study.groups for each in group_sheets(found, group)]
+    title = f"# Study {study.name}\n\n{study.summary}.\n"
+    write_text(folder / "study.md", "\n".join([title, *map(markdown, sheets)]))
+    write_text(folder / "results.csv", csv_text(found))
+    consoles.out.print(
+        f"All tables are in {folder / 'study.md'}, one row per run in {folder / 'results.csv'}",
+        soft_wrap=True,
+        highlight=False,
+        markup=False,
+    )

@@ -1,0 +1,261 @@
+"""What the runs of a study reached, one row per setting and run."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import TypeAdapter, ValidationError
+
+from coterie.analyses.columns import by_round, columns, mean, of_all_peers
+from coterie.analyses.neighbours import fetched_precision
+from coterie.analyses.recorded import Recorded
+from coterie.analyses.recovery import recovery, recovery_per_shift
+from coterie.analyses.unfetched import never_fetched, unfetched_at_the_end
+from coterie.config import RunConfig
+from coterie.data.drift import NoDrift
+from coterie.errors import CoterieError, StorageError
+from coterie.execution import Run
+from coterie.experiment import EXPERIMENT, Experiment
+from coterie.reports.tables import Outcome
+from coterie.simulation.settings import PoisonSettings
+from coterie.storage import explained
+from coterie.studies.base import Setting, Study
+
+LOCAL = "local"
+"""The label of training alone, which nobody should do better than."""
+HARM = 0.02
+"""How much worse than alone counts as harm: two points of accuracy, or 2% of a squared error."""
+EARLY = (10, 20)
+"""The rounds around which it is measured who has found its own cluster."""
+AROUND = 2
+WINDOW = 10
+"""How many rounds before a shift count as the level before it."""
+Values: TypeAlias = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one run reached; accuracies and shares between 0 and 1; NaN: unknown, or there is none.
+
+    All but traffic and time is of honest peers only.
+    """
+
+    setting: str
+    group: str
+    strategy: str
+    seed: int
+    rounds: int
+    peers: int
+    is_accuracy: bool
+    test: float
+    """Accuracy, or squared error, of each peer's best model, at the end."""
+    test_other: float
+    """The same with the other rule of what may become the best model."""
+    harmed: float
+    """The share of peers that end worse than alone, by more than `HARM`, with the same seed."""
+    lost: float
+    """Among poisoned peers: what honest ones lose, of the poisoned cluster if only one is, against
+    the same strategy and seed without poison; mean over peers."""
+    own_cluster_10: float
+    """The share of fetched models that came from the own cluster, around round 10."""
+    own_cluster_20: float
+    never_fetched: float
+    """The share of peers whose model nobody ever fetched."""
+    over_time: float
+    """Under drift: the mean over all rounds with a test."""
+    drop: float
+    """Under drift: how much validation falls at a shift, mean over shifts."""
+    recovery_rounds: float
+    """Under drift: rounds until 95% of it are regained, mean over the shifts after which it was."""
+    models_per_peer: float
+    """Sent and received."""
+    cpu_seconds: float
+    """Of a round: the median, since rounds with tests take longer."""
+
+
+@dataclass(frozen=True)
+class _Finished:
+    """A finished run, with the last tests and the clusters of its peers, (K,)."""
+
+    result: Result
+    tests: Values
+    clusters: Values
+    poison: PoisonSettings
+
+
+def results(study: Study, folder: Path, problems: list[str]) -> list[Result]:
+    """Return the results of all finished runs of a study, in the study's order."""
+    places = dict.fromkeys(setting.place for setting in study.settings)
+    finished = {place: _finished(folder / place, problems) for place in places}
+    return [
+        each for setting in study.settings for each in _results_of(setting, finished[setting.place])
+    ]
+
+
+def _results_of(setting: Setting, finished: dict[tuple[str, int], _Finished]) -> list[Result]:
+    found = []
+    for label in setting.labels:
+        for (name, seed), run in finished.items():
+            if name != label:
+                continue
+            harmed = math.nan
+            if (alone := finished.get((LOCAL, seed))) and label != LOCAL:
+                harmed = harmed_share(run.tests, alone.tests, is_accuracy=run.result.is_accuracy)
+            clean = finished.get((label.removesuffix(f"-{run.poison.kind}"), seed))
+            lost = _lost(run, clean) if clean is not None and clean is not run else math.nan
+            about = replace(run.result, setting=setting.name, group=setting.group)
+            found.append(replace(about, harmed=harmed, lost=lost))
+    return found
+
+
+def harmed_share(ours: Values, alone: Values, *, is_accuracy: bool) -> float:
+    """Return the share of peers that ended clearly worse than they would have alone."""
+    worse = alone - ours > HARM if is_accuracy else ours > alone * (1 + HARM)
+    return mean(np.where(np.isnan(ours) | np.isnan(alone), np.nan, worse))
+
+
+def _lost(poisoned: _Finished, clean: _Finished) -> float:
+    """Return how much worse honest peers are than without poison; poisoned ones have no tests."""
+    sign = 1.0 if clean.result.is_accuracy else -1.0
+    cluster = poisoned.poison.cluster
+    concerned = np.full(len(clean.tests), True) if cluster is None else clean.clusters == cluster
+    return mean(sign * (clean.tests - poisoned.tests)[concerned])
+
+
+def _finished(folder: Path, problems: list[str]) -> dict[tuple[str, int], _Finished]:
+    """Return the finished runs of a folder by label and seed; others are problems to tell."""
+    if not (folder / EXPERIMENT).exists():
+        return {}
+
+    def tell(error: CoterieError) -> None:
+        problems.append(str(error))
+
+    found = {}
+    try:
+        runs = Experiment.open(folder, tell).runs
+    except CoterieError as error:
+        tell(error)
+        return {}
+    for run in runs:
+        try:
+            if (outcome := run.outcome) is not None:
+                found[run.config.label, run.config.seed] = _read(run, outcome)
+        except StorageError as error:
+            tell(error)
+    return dict(sorted(found.items(), key=lambda item: item[0][1]))
+
+
+def _read(run: Run, outcome: Outcome) -> _Finished:
+    config = run.config
+    recorded = Recorded(config.label, config.seed, run.folder, config.peers.count)
+    metrics = recorded.table("metrics")
+    measure = "accuracy" if outcome.is_accuracy else "loss"
+    early = [_own_cluster(recorded, number) for number in EARLY]
+    timings = columns(recorded.table("timings"))
+    result = Result(
+        setting="",
+        group="",
+        strategy=config.label,
+        seed=config.seed,
+        rounds=config.rounds,
+        peers=config.peers.count,
+        is_accuracy=outcome.is_accuracy,
+        test=outcome.mean,
+        test_other=mean(_last(metrics, f"test_{measure}_other", config.peers.count)),
+        harmed=math.nan,
+        lost=math.nan,
+        own_cluster_10=early[0],
+        own_cluster_20=early[1],
+        never_fetched=_never_fetched(recorded),
+        **_under_drift(config, metrics, measure),
+        models_per_peer=outcome.models_per_peer,
+        cpu_seconds=_median(timings["cpu_seconds"][timings["round"] > 0]),
+    )
+    tests, clusters = (
+        _last(metrics, column, config.peers.count) for column in (f"test_{measure}", "cluster")
+    )
+    return _Finished(result, tests, clusters, config.poison)
+
+
+def _last(metrics: pa.Table, column: str, num_peers: int) -> Values:
+    """Return what each peer had in the last round, (K,); NaN where nothing was measured."""
+    values = np.full(num_peers, np.nan)
+    if column in metrics.column_names:
+        last = metrics.filter(pc.equal(metrics["round"], pc.max(metrics["round"])))
+        values[last["peer"].to_numpy()] = last[column].to_numpy()
+    return values
+
+
+def _own_cluster(recorded: Recorded, number: int) -> float:
+    detail = fetched_precision(recorded.table("neighbours"))
+    if not detail.num_rows:
+        return math.nan
+    every = columns(of_all_peers(detail), "round", "precision")
+    return mean(every["precision"][np.abs(every["round"] - number) <= AROUND])
+
+
+def _never_fetched(recorded: Recorded) -> float:
+    detail = never_fetched(recorded.table("exchanges"), recorded.table("metrics"))
+    if not detail.num_rows:
+        return math.nan
+    [row] = unfetched_at_the_end(detail, WINDOW).to_pylist()
+    return float(row["share_never_fetched"])
+
+
+def _under_drift(config: RunConfig, metrics: pa.Table, measure: str) -> dict[str, float]:
+    """Return the mean over time, the drop at a shift and the time to recover, if data drift."""
+    unknown = dict.fromkeys(("over_time", "drop", "recovery_rounds"), math.nan)
+    if isinstance(config.drift, NoDrift):
+        return unknown
+    tests = columns(metrics, "round", f"test_{measure}")
+    over_time = mean([mean(rows[f"test_{measure}"]) for _, rows in by_round(tests)])
+    detail = recovery(metrics, WINDOW)
+    if not detail.num_rows:
+        return {**unknown, "over_time": over_time}
+    last = recovery_per_shift(detail, WINDOW).to_pylist()[-1]
+    return {"over_time": over_time, "drop": last["drop"], "recovery_rounds": last["rounds_to_95"]}
+
+
+def _median(values: Values) -> float:
+    return float(np.median(values)) if len(values) else math.nan
+
+
+def csv_text(found: Sequence[Result]) -> str:
+    """Return the results as CSV; what is unknown is empty."""
+    file = io.StringIO()
+    writer = csv.DictWriter(file, [each.name for each in fields(Result)], lineterminator="\n")
+    writer.writeheader()
+    for result in found:
+        writer.writerow({key: _written(value) for key, value in asdict(result).items()})
+    return file.getvalue()
+
+
+def _written(value: object) -> object:
+    if isinstance(value, float):
+        return "" if math.isnan(value) else f"{value:.6g}"
+    return value
+
+
+def read_csv(path: Path) -> list[Result]:
+    """Read what `csv_text` wrote."""
+    adapter = TypeAdapter(Result)
+    try:
+        with explained(f"read {path}"), path.open(newline="") as file:
+            rows = [
+                {k: v if v != "" else "nan" for k, v in row.items()} for row in csv.DictReader(file)
+            ]
+        return [adapter.validate_python(row) for row in rows]
+    except (ValidationError, csv.Error, UnicodeDecodeError):
+        raise StorageError(
+            f"{path} is damaged: it is not the table of a study's results."
+        ) from None

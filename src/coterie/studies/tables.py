@@ -1,0 +1,181 @@
+"""The tables of a study: one per group and number, strategies × settings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from coterie.comparing.sheets import UNKNOWN, Row, Sheet
+from coterie.comparing.statistics import TEST, corrected, paired_difference
+from coterie.reports.tables import confidence
+from coterie.studies.results import HARM, Result
+
+OURS = "kin"
+"""The strategy that the others are held against."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """One number of a result, and how it is shown."""
+
+    title: str
+    of: Callable[[Result], float]
+    form: str = ".2f"
+    has_best: bool = False
+    """Whether the best of each column stands out."""
+    has_interval: bool = True
+
+
+def _percent(of: Callable[[Result], float]) -> Callable[[Result], float]:
+    return lambda result: 100 * of(result)
+
+
+def _level(of: Callable[[Result], float]) -> Callable[[Result], float]:
+    """Accuracies in percent, squared errors as they are."""
+    return lambda result: of(result) * (100 if result.is_accuracy else 1)
+
+
+TEST_RESULT = Number("test accuracy % at the end", _level(lambda each: each.test), has_best=True)
+NUMBERS = (
+    TEST_RESULT,
+    Number(
+        "the same with the other rule of what may become the best model",
+        _level(lambda each: each.test_other),
+        has_best=True,
+    ),
+    Number(
+        f"peers that end more than {100 * HARM:g} points below training alone, %",
+        _percent(lambda each: each.harmed),
+        has_interval=False,
+    ),
+    Number(
+        "what honest peers lose to poisoned ones, points",
+        _level(lambda each: each.lost),
+    ),
+    Number(
+        "fetched models from the own cluster around round 10, %",
+        _percent(lambda each: each.own_cluster_10),
+    ),
+    Number(
+        "fetched models from the own cluster around round 20, %",
+        _percent(lambda each: each.own_cluster_20),
+    ),
+    Number(
+        "peers that nobody ever fetched, %",
+        _percent(lambda each: each.never_fetched),
+        has_interval=False,
+    ),
+    Number(
+        "test accuracy % over time, where data drift",
+        _level(lambda each: each.over_time),
+        has_best=True,
+    ),
+    Number("drop of validation accuracy at a shift, points", _level(lambda each: each.drop)),
+    Number("rounds to regain 95% after a shift", lambda each: each.recovery_rounds, ".1f"),
+    Number(
+        "models sent and received per peer",
+        lambda each: each.models_per_peer,
+        ",.0f",
+        has_interval=False,
+    ),
+    Number("CPU seconds of a round", lambda each: each.cpu_seconds, ".2f", has_interval=False),
+)
+
+
+def group_sheets(found: Sequence[Result], group: str) -> list[Sheet]:
+    """Return all tables of a group that have anything in them."""
+    mine = [each for each in found if each.group == group]
+    sheets = [sheet(mine, group, number) for number in NUMBERS]
+    sheets.insert(1, against_ours(mine, group))
+    return [each for each in sheets if each.rows]
+
+
+def sheet(found: Sequence[Result], group: str, number: Number) -> Sheet:
+    """Return strategies × settings: means over seeds ± half the width of their 95% intervals."""
+    known = [each for each in found if not math.isnan(number.of(each))]
+    settings, strategies = _names(known)
+    values = {
+        (strategy, setting): [number.of(each) for each in known if _is(each, strategy, setting)]
+        for strategy in strategies
+        for setting in settings
+    }
+    best = {_best(known, values, setting) for setting in settings} if number.has_best else set()
+    most = max((len(each) for each in values.values()), default=0)
+
+    def cell(place: tuple[str, str]) -> str:
+        mean, width = confidence(values[place])
+        text = _cell(mean, width if number.has_interval else math.nan, number.form)
+        fewer = f" ({len(values[place])} of {most})" if 0 < len(values[place]) < most else ""
+        return f"{text}{'*' if place in best else ''}{fewer}"
+
+    rows = [Row((name, *(cell((name, setting)) for setting in settings))) for name in strategies]
+    notes = ("* the best of its column",) if number.has_best else ()
+    header = ("strategy", *(_titled(known, setting) for setting in settings))
+    return Sheet(f"{group}: {number.title}", header, tuple(rows), notes)
+
+
+def against_ours(found: Sequence[Result], group: str) -> Sheet:
+    """Return by how much Kin is better than each strategy, seed by seed; stars: hardly luck."""
+    settings, strategies = _names(found)
+    cells: dict[tuple[str, str], str] = {}
+    for setting in settings:
+        ours = _by_seed(found, OURS, setting)
+        sign = 1.0 if _is_accuracy(found, setting) else -1.0
+        differences = {
+            strategy: difference
+            for strategy in strategies
+            if strategy != OURS
+            and (difference := paired_difference(ours, _by_seed(found, strategy, setting)))
+        }
+        for strategy, each in corrected(differences).items():
+            cells[strategy, setting] = f"{_cell(sign * each.mean, each.width, '+.2f')}{each.mark}"
+    rows = tuple(
+        Row((strategy, *(cells.get((strategy, setting), UNKNOWN) for setting in settings)))
+        for strategy in strategies
+        if any((strategy, setting) in cells for setting in settings)
+    )
+    return Sheet(
+        f"{group}: by how much {OURS} is better at the end, on the same seeds",
+        ("strategy", *(_titled(found, setting) for setting in settings)),
+        rows,
+        (f"Stars: hardly luck by a {TEST}, corrected by Holm.",),
+    )
+
+
+def _names(found: Sequence[Result]) -> tuple[list[str], list[str]]:
+    """Return the settings and the strategies, each once, in order."""
+    settings = dict.fromkeys(each.setting for each in found)
+    return list(settings), list(dict.fromkeys(each.strategy for each in found))
+
+
+def _is(result: Result, strategy: str, setting: str) -> bool:
+    return (result.strategy, result.setting) == (strategy, setting)
+
+
+def _by_seed(found: Sequence[Result], strategy: str, setting: str) -> dict[int, float]:
+    return {each.seed: TEST_RESULT.of(each) for each in found if _is(each, strategy, setting)}
+
+
+def _best(
+    found: Sequence[Result], values: Mapping[tuple[str, str], Sequence[float]], setting: str
+) -> tuple[str, str]:
+    """Return the place of the best mean of a column."""
+    sign = 1.0 if _is_accuracy(found, setting) else -1.0
+    here = [place for place in values if place[1] == setting and values[place]]
+    return max(here, key=lambda place: sign * confidence(values[place])[0])
+
+
+def _titled(found: Sequence[Result], setting: str) -> str:
+    """Return the title of a column; squared errors are told from accuracies."""
+    return setting if _is_accuracy(found, setting) else f"{setting} (MSE)"
+
+
+def _is_accuracy(found: Sequence[Result], setting: str) -> bool:
+    return all(each.is_accuracy for each in found if each.setting == setting)
+
+
+def _cell(mean: float, width: float, form: str) -> str:
+    if math.isnan(mean):
+        return UNKNOWN
+    return f"{mean:{form}}" if math.isnan(width) else f"{mean:{form}} ± {width:{form.lstrip('+')}}"

@@ -1,0 +1,90 @@
+"""The page about Kin is written from what is kept of studies, and is up to date."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+
+import pytest
+from commands import coterie
+from pages import ROOT
+from PIL import Image
+
+from coterie.errors import StorageError
+
+DOCS = ROOT / "docs"
+ASKED = ("--only", "synthetic,ablation-digits", "--strategy", "oracle,kin,kin-no-adopt")
+
+
+@pytest.fixture(scope="module")
+def script():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(DOCS)  # as where a script lies, whose modules it imports
+        return importlib.import_module("kin")
+
+
+@pytest.fixture(scope="module")
+def kept(script, tmp_path_factory):
+    """Return the folders of a small study, of what is kept of it, and of its pictures."""
+    folder = tmp_path_factory.mktemp("study")
+    small = ("--scale", 0.1, "--rounds", 3, "--seeds", 2, "--threads", 1)
+    assert coterie("study", "kin", *ASKED, *small, "--out", folder / "out").code == 0
+    script.keep(script.STUDY, folder / "out", folder / "kept")
+    (folder / "pictures").mkdir()
+    script.draw(script.read(script.STUDY, folder / "kept"), folder / "pictures")
+    return folder / "out", folder / "kept", folder / "pictures"
+
+
+def test_page_is_up_to_date(script):
+    page = (DOCS / "kin.md").read_text()
+    assert page == script.page(), "run: .venv/bin/python docs/kin.py"
+
+
+def test_page_holds_tables_pictures_and_how_they_were_made(script, kept):
+    study, files, pictures = kept
+    page = script.page(files, pictures)
+    main = page[page.index("## Strategies side by side") : page.index("## Kin without")]
+    ablation = page[page.index("## Kin without") : page.index("## Not run yet")]
+    # The tables are those of the study itself.
+    for table in re.findall(r"\*\*main: test accuracy.+?\n\n.+?\n\n", main, re.DOTALL):
+        assert table in (study / "study.md").read_text()
+    assert "| kin-no-adopt |" in ablation
+    assert "(pictures/kin-curves.webp)" in main
+    assert "(pictures/kin-ablation.webp)" in ablation
+    assert "shortened: 3 of 50 rounds" in main
+    assert "seeds 1, 2" in main
+    assert "`synthetic`" not in page[page.index("## Not run yet") :]
+    assert "`labels2`" in page[page.index("## Not run yet") :]
+
+
+def test_pictures_show_something(kept):
+    names = {path.stem for path in kept[2].iterdir()}
+    assert names == {"kin-curves", "kin-own-cluster", "kin-ablation"}
+    for path in kept[2].iterdir():
+        with Image.open(path) as image:
+            assert min(image.size) > 300
+            assert len(image.getcolors(1 << 24)) > 50, "nothing is drawn"
+
+
+def test_what_is_kept_of_other_settings_stays(script, kept, tmp_path):
+    _, files, _ = kept
+    for path in files.iterdir():
+        (tmp_path / path.name.replace("synthetic", "labels2")).write_bytes(path.read_bytes())
+    script.keep(script.STUDY, kept[0], tmp_path)
+    assert {path.stem for path in tmp_path.iterdir()} == {"labels2", "synthetic", "ablation-digits"}
+
+
+def test_curves_are_short_and_end_with_the_last_round(kept):
+    curves = json.loads((kept[1] / "synthetic.json").read_text())["curves"]
+    kinds = {(curve["strategy"], curve["kind"]) for curve in curves}
+    assert {("oracle", "own cluster"), ("kin", "validation")} <= kinds
+    assert all(curve["round"][-1] == 3 and curve["num_seeds"] == 2 for curve in curves)
+
+
+def test_a_folder_without_results_is_refused(script, tmp_path):
+    with pytest.raises(StorageError, match="no finished run"):
+        script.keep(script.STUDY, tmp_path, tmp_path / "kept")
+    (tmp_path / "labels2.json").write_text("{}")
+    with pytest.raises(StorageError, match="is damaged"):
+        script.read(script.STUDY, tmp_path)
