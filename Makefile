@@ -15,7 +15,7 @@ help:  ## show this list
 	$(BIN)/python -m pip install --quiet --editable '.[development,docs]'
 	touch $@
 
-demo: .venv/.installed  ## compare Local, Random and Oracle on bundled data, offline
+demo: .venv/.installed  ## compare Kin with Local, Random, DAC and Oracle on bundled data, offline
 	$(BIN)/coterie run digits
 
 test: lint  ## check style, types and layers, then run all tests

@@ -30,16 +30,12 @@ from PIL import Image
 PICTURES = Path(__file__).parent / "pictures"
 # The run of the tutorial, with two peers watched, which changes no result; and one that drifts.
 RUNS = {
-    "mine": "coterie run digits --strategy local,random,dac,oracle --seeds 3 "
-    "--set strategy.metric=inverse-distance --set 'watch.peers=[0, 25]' --out runs/mine",
-    "drift": "coterie run digits-drift --strategy local,random,dac --seeds 3 "
-    "--set strategy.metric=inverse-distance --out runs/drift",
+    "mine": "coterie run digits --seeds 3 --set strategy.metric=inverse-distance "
+    "--set 'watch.peers=[0, 25]' --out runs/mine",
+    "drift": "coterie run digits-drift --seeds 3 --out runs/drift",
 }
 # The live view is photographed half-way, so this one takes a little longer.
-LIVE = (
-    "coterie run digits --strategy local,random,dac,oracle --rounds 300 "
-    "--set strategy.metric=inverse-distance --out runs/live"
-)
+LIVE = "coterie run digits --rounds 300 --set strategy.metric=inverse-distance --out runs/live"
 WIDTH, LIVE_HEIGHT = 900, 1250
 """Pixels of the browser's window."""
 SHARPNESS = 1.5
@@ -65,8 +61,13 @@ PHOTOGRAPHS = (
     Photograph("heatmap", "mine", "heatmap", (("Strategy", "dac"),)),
     Photograph("graph", "mine", "graph", (("Strategy", "dac"),)),
     Photograph("recovery", "mine", "recovery"),
-    Photograph("beliefs", "mine", "beliefs"),
-    Photograph("similarity", "mine", "similarity", (("Similarity by", "inverse-loss"),)),
+    Photograph("beliefs", "mine", "beliefs", (("Strategy", "dac"),)),
+    Photograph(
+        "similarity",
+        "mine",
+        "similarity",
+        (("Strategy", "dac"), ("Similarity by", "inverse-loss")),
+    ),
     Photograph("merge", "mine", "merge", (("Strategy", "dac"),)),
     Photograph("frontier", "mine", "frontier"),
     Photograph("drift", "drift", "curves", (("Measured on", "validation data, every round"),)),

@@ -20,10 +20,11 @@ def peers(count: int = 4) -> list[coterie.PeerData]:
     ]
 
 
+SHORT = coterie.SimulationSettings(rounds=2)
+
+
 def run(build=small_module, strategy="local") -> coterie.Result:
-    return coterie.simulate(
-        build, peers(), strategy, coterie.SimulationSettings(rounds=2), threads=1
-    )
+    return coterie.simulate(build, peers(), strategy, SHORT, threads=1)
 
 
 def test_a_peers_best_model_can_be_used():
@@ -44,6 +45,11 @@ def test_results_have_one_entry_per_peer():
     assert result.outcome.label == "random"
     assert result.outcome.mean == result.test_accuracy.mean()
     assert result.exchanges.num_rows == 4 * 2 * 2
+
+
+def test_without_a_strategy_it_is_kin():
+    result = coterie.simulate(small_module, peers(6), settings=SHORT, threads=1)
+    assert result.outcome.label == "kin"
 
 
 class Counting(nn.Module):

@@ -126,7 +126,7 @@ def run(
 @app.command()
 def swarm(
     preset: Annotated[str, typer.Option(help="What to run; see `coterie list`.")] = "digits",
-    strategy: Strategies = "dac",
+    strategy: Strategies = "kin",
     peers: Peers = 8,
     seed: FirstSeed = 0,
     seeds: Seeds = 1,

@@ -23,7 +23,7 @@ from coterie.models.architectures import architecture, check_fits
 from coterie.models.imagenet import load_imagenet_weights
 from coterie.settings import Settings
 from coterie.simulation.settings import SimulationSettings
-from coterie.strategies import make_strategy
+from coterie.strategies import DEFAULT_STRATEGY, make_strategy
 
 LINEAR = "linear-regression"
 """The dataset name under which synthetic regression is made, one task per time it is named."""
@@ -87,7 +87,7 @@ class RunConfig(SimulationSettings):
 
     preset: str = "own"
     """Where the settings came from."""
-    label: str = Field("random", pattern=r"^\w[\w.+-]*$")
+    label: str = Field(DEFAULT_STRATEGY, pattern=r"^\w[\w.+-]*$")
     """What the run is called in tables."""
     runtime: Literal["simulation", "network"] = "simulation"
     """Who ran it: the simulator, or real peers that talked over a network (`coterie swarm`)."""
@@ -97,7 +97,7 @@ class RunConfig(SimulationSettings):
     drift: Drift = NoDrift()
     peers: PeerSettings
     model: ModelSettings = ModelSettings()
-    strategy: dict[str, Any] = Field(default={"name": "random"})
+    strategy: dict[str, Any] = Field(default={"name": DEFAULT_STRATEGY})
     """The strategy's name and its options, see below."""
     checkpoint_every: int = Field(10, ge=1)
     """Rounds between checkpoints: what kill -9 can cost at most."""
@@ -107,7 +107,7 @@ class RunConfig(SimulationSettings):
     def _fill_in_options(cls, strategy: dict[str, Any]) -> dict[str, Any]:
         """Check the options and write out those left at their defaults."""
         options = {key: value for key, value in strategy.items() if key != "name"}
-        name = str(strategy.get("name", "random"))
+        name = str(strategy.get("name", DEFAULT_STRATEGY))
         return {"name": name, **make_strategy(name, options).options()}
 
     def strategy_options(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Is another's model as good as mine on my own data? A paired test, which has its own scale.
+"""Is another's model as good as mine on my own data? Paired tests, which have their own scale.
 
 If two peers have the same task, their models are exchangeable: the difference of per-sample losses
 is not above zero but for the noise of sampling, which the samples themselves tell.
@@ -19,7 +19,8 @@ Losses: TypeAlias = npt.NDArray[np.float32]
 
 def excess(losses: Losses, reference: Losses) -> float:
     """z = mean(d) / (sd(d)/√n) of d = losses − reference: how much worse, in standard errors."""
-    difference = losses.astype(np.float64) - reference
+    with np.errstate(invalid="ignore"):  # ∞ − ∞ is no number either
+        difference = losses.astype(np.float64) - reference
     mean = float(difference.mean())
     if not math.isfinite(mean):
         return math.inf  # whatever is no number is no match
@@ -40,20 +41,32 @@ def verdict(losses: Losses, reference: Losses) -> float:
     return 1 / (1 + math.exp(power)) if power < 700 else 0.0
 
 
-def verdicts(
-    theirs: Mapping[int, Losses], mine: Losses, *, linkage: bool = True
-) -> dict[int, float]:
-    """Return q_k of several models, the best first.
+def against_mine(theirs: Mapping[int, Losses], mine: Losses) -> dict[int, float]:
+    """Return how likely each model is as good as mine, by losses on my validation data."""
+    return {peer: verdict(losses, mine) for peer, losses in theirs.items()}
 
-    With `linkage` one that is a little worse than mine, but exchangeable with it, becomes what the
-    next ones are compared with: kin of my kin is my kin.
+
+def against_the_best(
+    theirs: Mapping[int, Losses], practised: Mapping[int, Losses]
+) -> dict[int, float]:
+    """Return how likely each model is as good as the best of them, on validation and training data.
+
+    My own model knows the training data by heart, theirs do not: so these many samples can tell
+    apart from each other whom the few of validation cannot tell from me. But a model that was
+    merged with mine knows something by heart too: what the best does better on training data
+    (`practised`) than on validation data (`theirs`) is allowed to all others. Without training
+    samples (`practised` is empty) those of validation decide.
     """
-    reference, found = mine, {}
-    for peer in sorted(theirs, key=lambda peer: (_mean(theirs[peer]), peer)):
-        found[peer] = verdict(theirs[peer], reference)
-        if linkage and found[peer] > 0.5 and excess(theirs[peer], reference) > 0:
-            reference = theirs[peer]
-    return found
+    joined = {
+        peer: np.concatenate([losses, practised[peer]]) if practised else losses
+        for peer, losses in theirs.items()
+    }
+    best = min(joined, key=lambda peer: (mean_loss(joined[peer]), peer))
+    reference = joined[best]
+    if practised:
+        by_heart = max(mean_loss(theirs[best]) - mean_loss(practised[best]), 0.0)
+        reference = np.concatenate([theirs[best], practised[best] + np.float32(by_heart)])
+    return {peer: verdict(losses, reference) for peer, losses in joined.items()}
 
 
 def has_jumped(now: Losses, before: Losses) -> bool:
@@ -65,6 +78,7 @@ def has_jumped(now: Losses, before: Losses) -> bool:
     return error == 0 or (rise / error) ** 2 >= math.log(len(now))
 
 
-def _mean(losses: Losses) -> float:
+def mean_loss(losses: Losses) -> float:
+    """Return the mean; what is no number is as bad as can be."""
     mean = float(losses.mean(dtype=np.float64))
     return mean if math.isfinite(mean) else math.inf

@@ -21,7 +21,7 @@ from coterie.simulation.round import Round
 from coterie.simulation.run import run_to_end
 from coterie.simulation.settings import SimulationSettings
 from coterie.simulation.simulator import Simulation
-from coterie.strategies import ServerStrategy, Strategy, make_strategy
+from coterie.strategies import DEFAULT_STRATEGY, ServerStrategy, Strategy, make_strategy
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Result:
 def simulate(
     build: Callable[[], nn.Module],
     peers: Sequence[PeerData],
-    strategy: str | Callable[[], Strategy | ServerStrategy] = "random",
+    strategy: str | Callable[[], Strategy | ServerStrategy] = DEFAULT_STRATEGY,
     settings: SimulationSettings | None = None,
     *,
     clusters: Sequence[int] | None = None,

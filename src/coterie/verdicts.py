@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -12,37 +13,46 @@ from coterie.strategies.base import PEERS, Me, Message, Offer
 from coterie.tables import Values, entries
 
 VERDICTS = "verdicts"
-NAMES = ("verdicts", "ages", "for_hearsay", "against_hearsay")
+NAMES = ("verdicts", "ages", "evidence", "hearsay")
+"""What is kept of every peer."""
+UNKNOWN = np.array((np.nan, 0, 0, 0), dtype=[(name, np.float64) for name in NAMES])
+"""What is kept of a peer nothing is known about."""
+MOST_ODDS = 600.0
+"""Log-odds beyond these leave the numbers a double can hold."""
 
 
 class VerdictTable:
-    """q[j] ∈ [0, 1] for those judged, NaN for all others; verdicts fade as fast as they turned.
+    """q[j] ∈ [0, 1] for those judged, NaN for all others; and what speaks for or against each.
 
-    How fast is learnt: f = (1 + verdicts that turned) / (T + rounds they had stood), where T is how
-    many rounds it takes to meet everybody once. Where nothing changes, f goes to zero.
+    Evidence is the log-odds of verdicts. It adds up, and fades as fast as verdicts turned. How fast
+    is learnt: f = (1 + verdicts that turned) / (T + rounds they had stood), where T is how many
+    rounds it takes to meet everybody once. Where nothing changes, f goes to zero.
     """
 
     def __init__(self) -> None:
-        self._verdicts: Values = np.zeros(0)
-        self._ages: Values = np.zeros(0)
-        self._for: Values = np.zeros(0)
-        self._against: Values = np.zeros(0)
+        self._peers = _unknown(0)
+        self._most = 0.0
         self._num_turned = 0.0
         self._rounds_stood = 0.0
 
-    def grow_older(self, me: Me) -> None:
-        """A round begins: whatever is known is a round older."""
+    def grow_older(self, me: Me, period: float, num_samples: int) -> None:
+        """A round begins: whatever is known is a round older. `period` is T.
+
+        A verdict by n samples is at best q = √n / (1 + √n): no other counts more, for or against.
+        """
         self._make_room(int(me.known.max(initial=-1)))
-        self._ages += 1
+        self._most = math.log(num_samples) / 2
+        self._peers["ages"] += 1
+        self._peers["evidence"] *= np.exp(-(1 + self._num_turned) / (period + self._rounds_stood))
 
     def judged(self, verdicts: Mapping[int, float]) -> None:
         """Take in verdicts of my own, and learn from those that turned."""
         for peer, verdict in verdicts.items():
             self._make_room(peer)
-            before = self._verdicts[peer]
-            if not np.isnan(before):
-                self._num_turned += (verdict > 0.5) != (before > 0.5)
-                self._rounds_stood += self._ages[peer]
+            before = self._peers[peer]
+            if not np.isnan(before["verdicts"]):
+                self._num_turned += (verdict > 0.5) != (before["verdicts"] > 0.5)
+                self._rounds_stood += before["ages"]
             self._put(peer, verdict)
 
     def told(self, me: Me, values: Mapping[int, float], judged: Iterable[int] = ()) -> None:
@@ -57,89 +67,91 @@ class VerdictTable:
                 self._put(peer, value)
 
     def heard(self, me: Me, offers: Iterable[Offer], verdicts: Mapping[int, float]) -> None:
-        """a_j = Σ_k q_k q^k_j and b_j = Σ_k [q_k (1 − q^k_j) + (1 − q_k) q^k_j], replacing.
+        """h_j = Σ_k [q_k λ^k_j − (1 − q_k) max(λ^k_j, 0)] of log-odds λ, replacing.
 
         What a peer of my kind finds counts as it says; of whom another kind approves, less so.
         """
-        size = len(self._verdicts)
+        size = len(self._peers)
         askable = np.zeros(size, dtype=bool)
         askable[me.others] = True
-        sums, mentioned = np.zeros((2, size)), np.zeros(size, dtype=bool)
+        sums, mentioned = np.zeros(size), np.zeros(size, dtype=bool)
         for offer in offers:
             if offer.peer not in verdicts:
                 continue
             peers, theirs = entries(offer.message, VERDICTS)
             within = np.clip(peers, 0, size - 1)
             use = (within == peers) & askable[within] & (theirs >= 0) & (theirs <= 1)
-            peers, theirs, trust = peers[use], theirs[use], verdicts[offer.peer]
-            sums[0, peers] += trust * theirs
-            sums[1, peers] += trust * (1 - theirs) + (1 - trust) * theirs
-            mentioned[peers] = True
-        self._for[mentioned], self._against[mentioned] = sums[:, mentioned]
+            odds, trust = self._log_odds(theirs[use]), verdicts[offer.peer]
+            sums[peers[use]] += trust * odds - (1 - trust) * np.maximum(odds, 0)
+            mentioned[peers[use]] = True
+        self._peers["hearsay"][mentioned] = sums[mentioned]
 
     def forget(self) -> None:
         """My data have changed: what suited me may not any more."""
-        for values in (self._verdicts, self._ages, self._for, self._against):
-            values[:] = np.nan if values is self._verdicts else 0.0
+        self._peers[:] = UNKNOWN
         self._num_turned = self._rounds_stood = 0.0
 
-    def evidence(self, peers: npt.NDArray[np.int64], period: float) -> tuple[Values, Values]:
-        """Return a_j and b_j of a Beta distribution for each peer, (n,) each.
+    def chances(self, peers: npt.NDArray[np.int64]) -> Values:
+        """Return P_j, how likely each peer is of my kind, (n,).
 
-        The prior weighs as much as two verdicts, at the share π = (1 + Σq) / (2 + #known) that was
-        found so far. `period` is T.
+        log P_j/(1 − P_j) = log π/(1 − π) + evidence + hearsay, where π = (1 + Σq) / (2 + #known) is
+        the share of my kind that was found so far.
         """
-        known = self._verdicts[~np.isnan(self._verdicts)]
+        verdicts = self._peers["verdicts"]
+        known = verdicts[~np.isnan(verdicts)]
         share = (1 + known.sum()) / (2 + len(known))
-        fading = (1 + self._num_turned) / (period + self._rounds_stood)
-        weight = np.exp(-fading * self._ages[peers])
-        verdict = self._verdicts[peers]
-        mine = np.where(np.isnan(verdict), 0.0, weight * verdict)
-        others = np.where(np.isnan(verdict), 0.0, weight * (1 - verdict))
-        return (
-            2 * share + mine + self._for[peers],
-            2 * (1 - share) + others + self._against[peers],
-        )
+        asked = self._peers[peers]
+        odds = math.log(share / (1 - share)) + asked["evidence"] + asked["hearsay"]
+        return np.asarray(1 / (1 + np.exp(np.minimum(-odds, MOST_ODDS))))
 
     def of(self, peers: npt.NDArray[np.int64]) -> Values:
         """Return the verdicts on peers; NaN where there is none."""
         found = np.full(len(peers), np.nan)
-        inside = peers < len(self._verdicts)
-        found[inside] = self._verdicts[peers[inside]]
+        inside = peers < len(self._peers)
+        found[inside] = self._peers["verdicts"][peers[inside]]
         return found
 
     def kin(self) -> npt.NDArray[np.int64]:
         """Return those I hold to be of my kind."""
-        return np.flatnonzero(self._verdicts > 0.5)
+        return np.flatnonzero(self._peers["verdicts"] > 0.5)
 
     def message(self) -> Message:
         """Return my verdicts, as they travel with my model."""
-        known = np.flatnonzero(~np.isnan(self._verdicts))
-        return {PEERS: known, VERDICTS: self._verdicts[known]}
+        verdicts = self._peers["verdicts"]
+        known = np.flatnonzero(~np.isnan(verdicts))
+        return {PEERS: known, VERDICTS: verdicts[known]}
 
     def save(self) -> dict[str, Any]:
         """Return the table as plain data."""
-        arrays = (self._verdicts, self._ages, self._for, self._against)
         return {
-            **dict(zip(NAMES, arrays, strict=True)),
+            **{name: self._peers[name].copy() for name in NAMES},
             "turned": [self._num_turned, self._rounds_stood],
         }
 
     def restore(self, saved: Mapping[str, Any]) -> None:
         """Take back what `save` returned."""
-        arrays = (np.array(saved[name], dtype=np.float64) for name in NAMES)
-        self._verdicts, self._ages, self._for, self._against = arrays
+        self._peers = _unknown(len(saved[NAMES[0]]))
+        for name in NAMES:
+            self._peers[name] = saved[name]
         self._num_turned, self._rounds_stood = saved["turned"]
 
     def _put(self, peer: int, verdict: float) -> None:
-        self._verdicts[peer] = verdict
-        self._ages[peer] = 0.0
+        entry = self._peers[peer]
+        entry["verdicts"] = verdict
+        entry["ages"] = 0.0
+        entry["evidence"] += self._log_odds(np.array(verdict))
+
+    def _log_odds(self, verdicts: Values) -> Values:
+        with np.errstate(divide="ignore"):  # what is certain has infinite odds
+            odds = np.log(verdicts) - np.log1p(-verdicts)
+        return np.asarray(np.clip(odds, -self._most, self._most))
 
     def _make_room(self, highest: int) -> None:
-        missing = highest + 1 - len(self._verdicts)
+        missing = highest + 1 - len(self._peers)
         if missing > 0:
-            nothing = np.zeros(missing)
-            self._verdicts = np.concatenate([self._verdicts, np.full(missing, np.nan)])
-            self._ages = np.concatenate([self._ages, nothing])
-            self._for = np.concatenate([self._for, nothing])
-            self._against = np.concatenate([self._against, nothing])
+            self._peers = np.concatenate([self._peers, _unknown(missing)])
+
+
+def _unknown(count: int) -> npt.NDArray[np.void]:
+    """Return so many peers nothing is known about, (count,)."""
+    return np.full(count, UNKNOWN)

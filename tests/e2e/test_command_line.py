@@ -32,17 +32,17 @@ def rows(out: str) -> dict[str, list[str]]:
     return {first: rest for first, *rest in cells}
 
 
-def test_run_compares_three_strategies(tmp_path):
+def test_run_compares_five_strategies(tmp_path):
     done = coterie("run", "digits", *SMALL, "--out", tmp_path / "out")
     assert done.code == 0, done.err
     table = rows(done.out)
-    assert list(table) == ["local", "random", "oracle"]
+    assert list(table) == ["local", "random", "dac", "oracle", "kin"]
     for title in ("test accuracy %", "0°", "90°", "180°", "270°", "mean", "models", "MB", "seeds"):
         assert title in done.out
     assert all(0 < float(cells[4]) < 100 for cells in table.values())
-    # Local exchanges nothing; Random fetches 5 models a round, and 5 are fetched from it.
+    # Local exchanges nothing; Random and Kin fetch 5 models a round, and 5 are fetched from them.
     assert table["local"][5] == "0"
-    assert table["random"][5] == "20"
+    assert table["random"][5] == table["kin"][5] == "20"
     assert f"Everything is in {tmp_path / 'out'}" in done.out
     assert "±" not in done.out
 

@@ -51,7 +51,7 @@ def test_a_new_peer_is_a_folder_with_all_it_needs(here):
 def test_the_settings_of_a_new_peer_can_be_used_as_they_are(here):
     coterie("peer", "init", "alice")
     config = read_peer_config(here / "alice")
-    assert config.strategy["name"] == "dac"
+    assert config.strategy["name"] == "kin"
     assert config.known == ()
 
 

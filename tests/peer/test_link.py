@@ -1,6 +1,7 @@
 """Numbers and ids: what a message means to somebody who numbers peers otherwise."""
 
 import asyncio
+import json
 
 import numpy as np
 import pytest
@@ -26,13 +27,14 @@ def links(tmp_path):
         made = []
         for identity, roster in zip(identities[:2], ([c, b], [a, c]), strict=True):
             members = Members(identity, TrustStore(tmp_path / identity.name), roster)
-            host = PeerHost(
-                None, answers_scores=False, takes_pushes=False, listens=False, largest_inbox=1
-            )
-            made.append(Link(None, members, host, DeadlineSettings(), synchronous=False))
+            made.append(Link(None, members, listener(), DeadlineSettings(), synchronous=False))
         return made
 
     return asyncio.run(make())
+
+
+def listener():
+    return PeerHost(None, answers_scores=False, takes_pushes=False, listens=True, largest_inbox=1)
 
 
 def test_numbers_are_translated_by_way_of_ids(links):
@@ -69,6 +71,32 @@ def test_a_message_without_peers_stays_as_it_is(links):
     message = {"loss": np.array([1.0])}
     assert links[0].in_ids(message) == message
     assert links[0].in_my_numbers(message) == message
+
+
+@pytest.mark.parametrize("synchronous", [True, False])
+def test_whoever_is_started_again_hears_what_it_was_told_before(tmp_path, synchronous):
+    """As if it had never been away: by ids, since numbers of peers may have changed places."""
+    ann, bob, carol = (create_identity(tmp_path / name, name) for name in ("ann", "bob", "carol"))
+
+    def linked(host):
+        members = Members(ann, TrustStore(tmp_path / "ann"), [bob.peer_id, carol.peer_id])
+        return Link(None, members, host, DeadlineSettings(), synchronous=synchronous)
+
+    async def play():
+        host = listener()
+        first, again = linked(host), linked(listener())
+        for peer, value, number in ((bob, 0.1, 3), (carol, 0.2, 3), (carol, 0.3, 4)):
+            await host.hear(peer.peer_id, value, number)
+        saved = await asyncio.to_thread(first.save)
+        again.restore(json.loads(json.dumps(saved)))  # plain data, as in a checkpoint
+        return [
+            [await asyncio.to_thread(link.listen, number) for number in (4, 5)]
+            for link in (first, again)
+        ]
+
+    uninterrupted, resumed = asyncio.run(play())
+    assert resumed == uninterrupted
+    assert resumed == ([{1: 0.1, 2: 0.2}, {2: 0.3}] if synchronous else [{1: 0.1, 2: 0.3}, {}])
 
 
 def test_whoever_is_stopped_waits_no_longer(links):

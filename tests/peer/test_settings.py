@@ -50,6 +50,11 @@ def test_options_left_out_are_written_out():
     assert config(strategy={"name": "dac", "tau": 7.0}).strategy["fetches"] == 5
 
 
+def test_without_a_strategy_it_is_kin():
+    assert config().make_strategy().name == "kin"
+    assert config(strategy={"fetches": 2}).strategy["name"] == "kin"
+
+
 def test_without_rounds_it_goes_on_and_beliefs_are_recorded_now_and_then():
     settings = config().simulation_settings()
     assert settings.rounds == ENDLESS_ROUNDS

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from coterie.config import parse, to_yaml, with_changes
+from coterie.config import RunConfig, parse, to_yaml, with_changes
+from coterie.data.scenario import PeerSettings
 from coterie.errors import ConfigError
 from coterie.models.architectures import architecture
 from coterie.presets import DEFAULT, PRESETS, find_preset
@@ -249,11 +250,27 @@ def test_bare_strategies_get_the_presets_number_of_fetches():
 
 
 def test_the_default_preset():
-    """Rotated clusters 0/90/180/270, 40 peers, Local, Random and Oracle side by side."""
+    """Rotated clusters 0/90/180/270, 40 peers, Kin beside Local, Random, DAC and Oracle."""
     preset = find_preset(DEFAULT)
     assert preset.config.shift.angles == (0, 90, 180, 270)
     assert preset.config.peers.count == 40
-    assert [variant.label for variant in preset.variants] == ["local", "random", "oracle"]
+    labels = [variant.label for variant in preset.variants]
+    assert labels == ["local", "random", "dac", "oracle", "kin"]
+
+
+def test_strategies_of_one_name_are_the_same_in_all_presets_of_digits():
+    everything = find_preset("digits-methods")
+    for name in ("digits", "digits-drift"):
+        preset = find_preset(name)
+        labels = [variant.label for variant in preset.variants]
+        assert "kin" in labels
+        assert list(preset.variants) == everything.compared(labels)
+
+
+def test_what_nobody_chooses_is_kin():
+    config = RunConfig(peers=PeerSettings(count=4, train_size=8, validation_size=4))
+    assert config.label == config.strategy["name"] == "kin"
+    assert parse(config.model_dump() | {"strategy": {"fetches": 2}}).strategy["name"] == "kin"
 
 
 def test_changing_the_kind_of_a_group_drops_what_no_longer_fits():

@@ -1,115 +1,16 @@
-"""Kin: the test of exchangeability, average or adopt, verdicts that fade, and a whole round."""
-
-import math
+"""Kin: average or adopt, a whole round, and what each part of it is worth."""
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from kin_parts import losses, me, offer, played
+from worlds import assert_same_table, metrics_of
 
 from coterie.adopting import average_or_adopt
-from coterie.exchangeable import excess, has_jumped, is_worse, verdict, verdicts
-from coterie.strategies.base import Fetch, Listen, Me, Merge, Offer, Tell, Train, Try, Validate
+from coterie.exchangeable import against_mine, against_the_best
+from coterie.strategies.base import Fetch, Listen, Merge, Tell, Train, Try, Validate
 from coterie.strategies.kin import Kin
-from coterie.verdicts import VerdictTable
 
-
-def losses(*values):
-    return np.array(values, np.float32)
-
-
-def me(number=0, known=6, round_number=1, seed=0):
-    return Me(
-        peer=number,
-        round=round_number,
-        known=np.arange(known),
-        num_samples=10,
-        rng=np.random.default_rng(seed),
-    )
-
-
-class TestTheTest:
-    def test_z_by_hand(self):
-        # d = 1, 0, 2, 1: mean 1, sd √(2/3), √n = 2
-        z = excess(losses(1, 1, 3, 2), losses(0, 1, 1, 1))
-        assert z == pytest.approx(1 / (math.sqrt(2 / 3) / 2))
-
-    def test_q_by_hand(self):
-        z = 1 / (math.sqrt(2 / 3) / 2)
-        q = verdict(losses(1, 1, 3, 2), losses(0, 1, 1, 1))
-        assert q == pytest.approx(1 / (1 + math.exp(z**2 / 2 - math.log(4) / 2)))
-
-    def test_a_better_model_is_as_good_as_an_equal_one(self):
-        mine = losses(3, 2, 5, 4)
-        best = 1 / (1 + 1 / math.sqrt(4))
-        assert verdict(mine - 2, mine) == verdict(mine, mine) == pytest.approx(best)
-
-    def test_the_more_samples_the_surer(self):
-        rng = np.random.default_rng(0)
-        found = []
-        for count in (20, 100, 1000):
-            mine = rng.exponential(size=count).astype(np.float32)
-            noise = rng.normal(0.1, 0.5, size=count).astype(np.float32)
-            found.append(verdict(mine + noise, mine))
-        assert found[2] < 1e-3 < found[0]
-
-    @pytest.mark.parametrize("bad", [np.nan, np.inf])
-    def test_what_is_no_number_is_no_match(self, bad):
-        assert verdict(losses(bad, 1, 1), losses(1, 1, 1)) == 0.0
-        assert is_worse(losses(bad, 1, 1), losses(1, 1, 1))
-
-    def test_a_difference_without_noise_is_certain(self):
-        assert verdict(losses(2, 3, 4), losses(1, 2, 3)) == 0.0
-        assert excess(losses(1, 2, 3), losses(2, 3, 4)) == -math.inf
-
-    def test_one_sample_tells_nothing(self):
-        assert verdict(losses(5), losses(1)) == 0.5
-        assert not is_worse(losses(5), losses(1)) or math.log(1) == 0
-
-    @given(st.lists(st.floats(0, 1e6, width=32), min_size=2, max_size=50), st.randoms())
-    def test_it_is_a_probability_and_worse_is_never_likelier(self, values, random):
-        mine = np.array(values, np.float32)
-        noise = np.array([random.uniform(0, 1) for _ in values], np.float32)
-        a, b = verdict(mine + noise, mine), verdict(mine + noise + 1, mine)
-        assert 0 <= b <= a + 1e-9 <= 1 + 1e-9
-
-
-class TestLinkage:
-    mine = np.linspace(0, 3, 400, dtype=np.float32)
-    noise = np.tile([[1.0, -1.0, 1.0, -1.0], [1.0, 1.0, -1.0, -1.0]], 100).astype(np.float32)
-    near = mine + 0.05 + 0.5 * noise[0]  # z = 2 against mine, and ln n is 2.4²
-    far = near + 0.05 + 0.5 * noise[1]  # z = 2 against near, 2.8 against mine
-
-    def test_kin_of_my_kin_is_my_kin(self):
-        alone = verdicts({1: self.near, 2: self.far}, self.mine, linkage=False)
-        linked = verdicts({1: self.near, 2: self.far}, self.mine)
-        assert alone[1] == linked[1] > 0.5
-        assert alone[2] < 0.5 < linked[2]
-
-    def test_the_best_come_first_whatever_their_numbers(self):
-        one = verdicts({1: self.near, 2: self.far}, self.mine)
-        other = verdicts({2: self.near, 1: self.far}, self.mine)
-        assert (one[1], one[2]) == (other[2], other[1])
-
-
-def test_a_jump_is_seen_across_different_samples():
-    rng = np.random.default_rng(0)
-    before = rng.exponential(1.0, 100).astype(np.float32)
-    assert has_jumped(rng.exponential(3.0, 80).astype(np.float32), before)
-    assert not has_jumped(rng.exponential(1.05, 80).astype(np.float32), before)
-    assert not has_jumped(before / 10, before)
-
-
-def played(plan, answer):
-    """Run a generator to its end, answering requests; return what it asked and what it returned."""
-    asked, reply = [], None
-    while True:
-        try:
-            request = plan.send(reply)
-        except StopIteration as done:
-            return asked, done.value
-        asked.append(request)
-        reply = answer(request)
+PARTS = [name for name, value in Kin().options().items() if value is True]
 
 
 class TestAverageOrAdopt:
@@ -157,149 +58,123 @@ class TestAverageOrAdopt:
         assert played(average_or_adopt(me(), self.mine, {}, {}), None) == ([], {0: 1.0})
 
 
-def offer(peer, judged):
-    peers = np.array(list(judged), np.int64)
-    return Offer(peer, 10, {"peers": peers, "verdicts": np.array(list(judged.values()), float)})
+class Network:
+    """Answers a round of Kin: what models reach on my validation data, and on my training data."""
 
-
-class TestVerdicts:
-    def table(self, verdicts=None):
-        table = VerdictTable()
-        table.grow_older(me())
-        table.judged(verdicts or {})
-        return table
-
-    def test_the_prior_is_the_share_found_so_far(self):
-        table = self.table({1: 0.9, 2: 0.1, 3: 0.2})
-        share = (1 + 1.2) / (2 + 3)
-        a, b = table.evidence(np.array([4, 1]), period=5.0)
-        assert a[0] == pytest.approx(2 * share)
-        assert b[0] == pytest.approx(2 * (1 - share))
-        assert a[1] == pytest.approx(2 * share + 0.9)
-        assert b[1] == pytest.approx(2 * (1 - share) + 0.1)
-
-    def test_hearsay_by_hand(self):
-        table = self.table()
-        table.heard(me(), [offer(1, {3: 0.9}), offer(2, {3: 0.8})], {1: 0.7, 2: 0.1})
-        a, b = table.evidence(np.array([3]), period=5.0)
-        assert a[0] - 1 == pytest.approx(0.7 * 0.9 + 0.1 * 0.8)
-        assert b[0] - 1 == pytest.approx(0.7 * 0.1 + 0.3 * 0.9 + 0.1 * 0.2 + 0.9 * 0.8)
-
-    def test_newer_hearsay_replaces_older(self):
-        table = self.table()
-        for value in (0.9, 0.2):
-            table.heard(me(), [offer(1, {3: value})], {1: 1.0})
-        assert table.evidence(np.array([3]), period=5.0)[0][0] == pytest.approx(1.2)
-
-    @pytest.mark.parametrize(
-        "message",
-        [
-            {},
-            {"peers": np.array([3]), "verdicts": np.array([np.nan])},
-            {"peers": np.array([3]), "verdicts": np.array([7.0])},
-            {"peers": np.array([-1, 99, 0]), "verdicts": np.array([1.0, 1.0, 1.0])},
-            {"peers": np.array([3.0]), "verdicts": np.array([1.0])},
-            {"peers": np.array([[3]]), "verdicts": np.array([[1.0]])},
-        ],
-    )
-    def test_nonsense_is_not_heard(self, message):
-        table = self.table()
-        table.heard(me(), [Offer(1, 10, message)], {1: 1.0})
-        a, b = table.evidence(np.arange(1, 6), period=5.0)
-        assert a.tolist() == b.tolist() == [1.0] * 5
-
-    def test_what_i_was_told_counts_unless_i_judged_myself(self):
-        table = self.table({1: 0.1})
-        table.told(me(), {1: 0.9, 2: 0.8, 0: 1.0, 77: 1.0, 3: 2.0, 4: math.nan}, judged=[1])
-        assert table.of(np.array([1, 2]))[:2].tolist() == [0.1, 0.8]
-        assert np.isnan(table.of(np.array([0, 3, 4, 77]))).all()
-
-    def test_verdicts_fade_unless_they_prove_to_last(self):
-        fading, lasting = self.table({1: 1.0}), self.table({1: 1.0})
-        for _ in range(40):
-            lasting.grow_older(me())
-            lasting.judged({2: 0.9, 3: 0.1})
-        for _ in range(40):
-            fading.grow_older(me())
-        for _ in range(40):
-            lasting.grow_older(me())
-        weak = fading.evidence(np.array([1]), period=5.0)
-        strong = lasting.evidence(np.array([1, 5]), period=5.0)
-        assert weak[0][0] - weak[1][0] == pytest.approx(2 / 3, abs=1e-2)  # the prior alone
-        assert strong[0][0] > strong[0][1] + 0.2
-
-    def test_verdicts_that_turn_fade_faster(self):
-        steady, fickle = self.table({1: 1.0}), self.table({1: 1.0})
-        for number in range(20):
-            for table, verdict_now in ((steady, 1.0), (fickle, float(number % 2))):
-                table.grow_older(me())
-                table.judged({1: verdict_now})
-                table.judged({2: 0.5})
-        for _ in range(10):
-            steady.grow_older(me())
-            fickle.grow_older(me())
-        assert (
-            fickle.evidence(np.array([1]), 5.0)[0].sum()
-            + fickle.evidence(np.array([1]), 5.0)[1].sum()
-            < steady.evidence(np.array([1]), 5.0)[0].sum()
-            + steady.evidence(np.array([1]), 5.0)[1].sum()
-        )
-
-    def test_it_survives_saving(self):
-        table = self.table({1: 0.9, 3: 0.2})
-        table.grow_older(me())
-        table.judged({1: 0.1})
-        table.heard(me(), [offer(1, {4: 0.9})], {1: 0.6})
-        again = VerdictTable()
-        again.restore(table.save())
-        for one, other in zip(
-            table.evidence(np.arange(1, 6), 3.0), again.evidence(np.arange(1, 6), 3.0), strict=True
-        ):
-            assert one.tolist() == other.tolist()
-        assert table.message().keys() == again.message().keys() == {"peers", "verdicts"}
-
-    def test_forgetting(self):
-        table = self.table({1: 0.9, 2: 0.1})
-        table.forget()
-        assert len(table.message()["peers"]) == 0
-        assert table.evidence(np.array([1]), 5.0)[0][0] == 1.0
-
-
-def test_a_round_by_hand():
-    kin = Kin(fetches=2)
     mine = losses(*[1.0, 1.2] * 10)
-    good, bad = mine + losses(*[0.1, -0.1] * 10), mine + 7
-    fetched = []
+    same = losses(*[0.1, -0.1] * 10)
+    """As good as another, but not the same."""
 
-    def answer(request):
+    def __init__(self, validation, training):
+        self.models = {"validation": validation, "train": training}
+        self.fetched = []
+
+    def answer(self, request):
         match request:
             case Listen():
                 return {4: 1.0}
             case Validate(peers=(0,)):
-                return {0: mine}
+                return {0: self.mine}
             case Fetch(peers=peers):
-                fetched.extend(peers)
-                return [offer(peer, {}) for peer in peers]
-            case Validate(peers=peers):
-                return {peers[0]: good, peers[1]: bad}
+                self.fetched = list(peers)
+                return [offer(peer, {5: 0.9}) for peer in peers]
+            case Validate(peers=peers, data=data):
+                answers = self.models[data]
+                return {peer: answers[self.fetched.index(peer)] for peer in peers}
             case Try():
-                return mine
+                return self.mine
         return None
 
-    asked, _ = played(kin.round(me()), answer)
+    def play(self, kin):
+        """Return what Kin asked, and q in the order in which models were fetched."""
+        asked, _ = played(kin.round(me(num_samples=30)), self.answer)
+        return asked, kin.table.of(np.array(self.fetched)).tolist()
+
+
+mine, same = Network.mine, Network.same
+PRACTISED = np.tile(losses(1.0, 1.2), 5)
+"""As good on training data as on validation data."""
+
+
+def test_a_round_by_hand():
+    kin = Kin(fetches=2)
+    network = Network([mine + same, mine + 7], [PRACTISED, PRACTISED + 7])
+    asked, verdicts = network.play(kin)
+    good, bad = network.fetched
     kinds = [type(each) for each in asked]
-    assert kinds == [Listen, Validate, Fetch, Validate, Tell, Try, Merge, Train]
-    tell, merge = asked[4], asked[6]
-    assert tell.values[fetched[0]] > 0.5
-    assert tell.values[fetched[1]] == 0.0
-    assert sorted(merge.weights) == sorted([0, fetched[0]])
-    assert fetched[0] in kin.neighbours()
-    assert fetched[1] not in kin.neighbours()
+    assert kinds == [Validate, Listen, Fetch, Validate, Validate, Tell, Try, Merge, Train]
+    assert asked[5].values == dict(zip(network.fetched, verdicts, strict=True))
+    assert verdicts[0] > 0.5 > verdicts[1] == 0.0
+    assert sorted(asked[7].weights) == sorted([0, good])
+    assert good in kin.neighbours()
+    assert bad not in kin.neighbours()
+
+
+def test_rivals_are_measured_on_as_many_samples_as_i_train_on():
+    network = Network([mine + same, mine - same], [PRACTISED, PRACTISED])
+    asked, _ = network.play(Kin(fetches=2))
+    peers = tuple(network.fetched)
+    assert asked[3:5] == [Validate(peers), Validate(peers, "train", 30 - 20)]
+
+
+@pytest.mark.parametrize("num_samples", [5, 20])
+def test_who_has_no_more_samples_to_train_on_judges_by_validation(num_samples):
+    network = Network([mine + same, mine - same], [])
+    asked, _ = played(Kin(fetches=2).round(me(num_samples=num_samples)), network.answer)
+    assert [each.data for each in asked if isinstance(each, Validate)] == ["validation"] * 2
+
+
+def test_who_is_as_good_as_mine_but_not_as_the_best_is_no_kin():
+    network = Network([mine - same, mine + same], [PRACTISED, PRACTISED + losses(3, 4).repeat(5)])
+    _, verdicts = network.play(Kin(fetches=2))
+    theirs, practised = (dict(enumerate(network.models[data])) for data in ("validation", "train"))
+    alone, rivals = against_mine(theirs, mine), against_the_best(theirs, practised)
+    assert alone[1] > 0.5 > rivals[1]
+    assert verdicts == [min(alone[0], rivals[0]), rivals[1]]
+
+
+def test_the_best_of_them_is_no_kin_unless_it_is_as_good_as_mine():
+    worse = mine + losses(*[2, 3] * 10)
+    network = Network([worse, worse + same], [PRACTISED, PRACTISED])
+    _, verdicts = network.play(Kin(fetches=2))
+    theirs, practised = (dict(enumerate(network.models[data])) for data in ("validation", "train"))
+    alone, rivals = against_mine(theirs, mine), against_the_best(theirs, practised)
+    assert min(rivals.values()) > 0.5 > max(alone.values())
+    assert verdicts == [alone[0], alone[1]]
+
+
+def in_silence(request):
+    """Nobody says or offers anything."""
+    match request:
+        case Listen():
+            return {}
+        case Fetch():
+            return []
+        case Validate(peers=peers):
+            return dict.fromkeys(peers, mine)
+    return None
+
+
+def test_when_nobody_answers_nobody_is_judged():
+    asked, _ = played(Kin(fetches=2).round(me()), in_silence)
+    assert [each for each in asked if isinstance(each, Validate)] == [Validate((0,)), Validate(())]
+    assert asked[-2] == Merge({0: 1.0})
+
+
+def test_what_is_known_fades_as_a_round_begins():
+    kin = Kin(fetches=2)
+    kin.table.grow_older(me(), 1.0, num_samples=10_000)
+    kin.table.judged({3: 0.9})
+    played(kin.round(me()), in_silence)
+    chances = kin.table.chances(np.array([3, 4]))
+    known, unknown = np.log(chances / (1 - chances))
+    # Five others, two at a time: it takes 2.5 rounds to meet everybody.
+    assert known - unknown == pytest.approx(np.log(9) * np.exp(-1 / 2.5))
 
 
 def test_the_promising_are_fetched_and_the_unknown_tried():
     kin = Kin(fetches=3)
-    kin.table.grow_older(me(known=30))
+    kin.table.grow_older(me(known=30), period=10.0, num_samples=100)
     kin.table.judged({k: 0.99 if k <= 3 else 0.0 for k in range(1, 20)})
     counts = np.zeros(30)
     for seed in range(400):
@@ -311,7 +186,7 @@ def test_the_promising_are_fetched_and_the_unknown_tried():
 
 def test_a_jump_of_my_own_loss_makes_it_forget():
     kin = Kin()
-    kin.table.grow_older(me())
+    kin.table.grow_older(me(), period=1.0, num_samples=100)
     kin.table.judged({1: 0.9})
     calm = np.linspace(0.9, 1.1, 50, dtype=np.float32)
     kin._notice(calm)
@@ -320,19 +195,56 @@ def test_a_jump_of_my_own_loss_makes_it_forget():
     assert len(kin.neighbours()) == 0
 
 
-@pytest.mark.parametrize("part", ["linkage", "replies", "hearsay"])
-def test_parts_can_be_left_out(part):
-    kin = Kin(fetches=2, **{part: False})
-    mine = losses(*[1.0, 1.2] * 10)
-    answers = {Listen: {}, Tell: None, Merge: None, Train: None, Try: mine}
+class TestParts:
+    """Each part can be left out, and then something is different."""
 
-    def answer(request):
-        if isinstance(request, Fetch):
-            return [offer(peer, {5: 0.9}) for peer in request.peers]
-        if isinstance(request, Validate):
-            return dict.fromkeys(request.peers, mine)
-        return answers[type(request)]
+    def asked_without(self, part):
+        kin = Kin(fetches=2, **{part: False})
+        network = Network([mine + same, mine - same], [PRACTISED, PRACTISED])
+        return network.play(kin)[0], kin
 
-    asked, _ = played(kin.round(me()), answer)
-    assert any(isinstance(each, Tell) for each in asked) == (part != "replies")
-    assert (len(kin.message()) > 0) == (part != "hearsay")
+    def test_rivals(self):
+        asked, _ = self.asked_without("rivals")
+        assert [each.data for each in asked if isinstance(each, Validate)] == ["validation"] * 2
+
+    def test_replies(self):
+        asked, _ = self.asked_without("replies")
+        assert Tell not in map(type, asked)
+
+    def test_hearsay(self):
+        _, deaf = self.asked_without("hearsay")
+        _, hearing = self.asked_without("replies")
+        assert deaf.message() == {}
+        assert len(hearing.message()["peers"]) > 0
+        said = [kin.table.chances(np.array([5]))[0] for kin in (deaf, hearing)]
+        assert said[0] < said[1]
+
+    def test_adopt(self):
+        asked, _ = self.asked_without("adopt")
+        (weights,) = [each.weights for each in asked if isinstance(each, Merge)]
+        assert Try not in map(type, asked)
+        assert weights[0] == pytest.approx(30 / 50)  # by numbers of samples, 30 and twice 10
+
+    def test_restraint(self):
+        asked, _ = self.asked_without("restraint")
+        assert asked[-1] == Train()
+        assert self.asked_without("adopt")[0][-1] == Train(restrained=True)
+
+    def test_these_are_all(self):
+        assert {f"test_{part}" for part in PARTS} <= set(dir(self))
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_part_changes_results(make_simulation, part):
+    tables = []
+    for options in ({}, {part: False}):
+        with make_simulation(
+            lambda options=options: Kin(fetches=3, **options),
+            [30] * 8,
+            rounds=10,
+            initialisation="independent",
+            training={"learning_rate": 0.05},
+        ) as simulation:
+            tables.append(metrics_of(simulation))
+    with pytest.raises(AssertionError):
+        assert_same_table(*tables)

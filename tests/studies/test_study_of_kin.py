@@ -98,6 +98,7 @@ def test_ablation_takes_each_part_away():
             changed = {key for key in without if without[key] != found["kin"].strategy[key]}
             assert changed == {name}
         assert {"local", "oracle", "kin"} <= set(found)
+        assert found["oracle-adopt"].strategy == {**found["oracle"].strategy, "adopt": True}
 
 
 def test_poison_is_beside_clean_runs():
@@ -149,10 +150,10 @@ def test_fewer_rounds_move_shifts_closer_together():
 def test_what_is_chosen():
     assert [each.name for each in KIN.chosen(["death", "labels5"])] == ["labels5", "death"]
     assert {each.group for each in KIN.chosen(["ablation"])} == {"ablation"}
-    (part,) = plan(KIN.chosen(["labels2", "death"]), ["kin"], [4], {"strategy.linkage": False})
+    (part,) = plan(KIN.chosen(["labels2", "death"]), ["kin"], [4], {"strategy.rivals": False})
     assert (part.place, part.settings) == ("labels2", ("labels2", "death"))
     (config,) = part.configs
-    assert (config.label, config.seed, config.strategy["linkage"]) == ("kin", 4, False)
+    assert (config.label, config.seed, config.strategy["rivals"]) == ("kin", 4, False)
 
 
 @pytest.mark.parametrize(

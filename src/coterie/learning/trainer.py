@@ -30,6 +30,9 @@ class TrainingSettings(Settings):
     """The optimiser's step size."""
     epochs: int = Field(3, ge=1)
     """Passes over a peer's training data per round (E)."""
+    restraint: bool | None = None
+    """Whether a peer trains fewer epochs where training made its validation significantly worse;
+    when not given, as the strategy has it: Kin does."""
     batch_size: int = Field(8, ge=1)
     """Samples per step; the last batch of a pass may be smaller."""
     optimizer: Literal["adam", "adamw", "sgd"] = "adam"

@@ -48,7 +48,7 @@ model:
 
 # How to find out with whom it is worth training; see `coterie list`.
 strategy:
-  name: dac
+  name: kin
 
 # Rounds to run; without the line, until stopped.
 # rounds: 100

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from coterie.peer.judge import Judge
 from coterie.peer.rejections import Reason, Rejected
@@ -128,6 +128,21 @@ class PeerHost(Host):
             for number in due:
                 del said[number]
         return taken
+
+    async def save_told(self) -> dict[PeerKey, dict[str, float]]:
+        """Return what my strategy has not heard yet, as plain data."""
+        return {
+            who: {str(number): value for number, value in said.items()}
+            for who, said in self._told.items()
+            if said
+        }
+
+    def restore_told(self, saved: Mapping[PeerKey, Mapping[str, float]]) -> None:
+        """Take back what `save_told` returned; called before the network is up."""
+        self._told = {
+            who: {int(number): float(value) for number, value in said.items()}
+            for who, said in saved.items()
+        }
 
     def take_arrivals(self) -> dict[PeerKey, Pulled]:
         """Return what was pushed to me since I last asked."""

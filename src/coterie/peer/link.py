@@ -149,12 +149,14 @@ class Link:
         }
 
     def save(self) -> dict[str, Any]:
-        """Return the address book as plain data."""
-        return self._members.save()
+        """Return the address book, and what I was told and have not heard, as plain data."""
+        told = self._wait_for(self._host.save_told(), is_short=True)
+        return {"members": self._members.save(), "told": told}
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Take back what `save` returned; called before the network is up."""
-        self._members.restore(saved)
+        self._members.restore(saved["members"])
+        self._host.restore_told(saved["told"])
 
     async def _known(self) -> list[int]:
         known = self._members.known()

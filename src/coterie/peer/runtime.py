@@ -256,11 +256,11 @@ class NetworkRuntime(Runtime):
 
     def save(self) -> dict[str, Any]:
         """Return what must survive between rounds, as plain data."""
-        return {**super().save(), "round": self._last_round, "members": self._link.save()}
+        return {**super().save(), "round": self._last_round, **self._link.save()}
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Take back what `save` returned, and offer my model again."""
-        self._link.restore(saved["members"])
+        self._link.restore(saved)
         super().restore(saved)
         if saved["round"] >= 0:
             self._publish(saved["round"])

@@ -14,7 +14,7 @@ from coterie.peer.addresses import split_address
 from coterie.peer.transport.settings import TransportSettings
 from coterie.settings import Settings
 from coterie.simulation.settings import SimulationSettings, WatchSettings
-from coterie.strategies import make_strategy
+from coterie.strategies import DEFAULT_STRATEGY, make_strategy
 from coterie.strategies.base import Strategy
 
 FUNCTION = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
@@ -74,7 +74,7 @@ class PeerConfig(Settings):
     data: tuple[DataStep, ...] = Field(min_length=1)
     """A file or a function; or a list of them, each with the round from which on it counts."""
     model: PeerModelSettings
-    strategy: dict[str, Any] = Field(default={"name": "dac"})
+    strategy: dict[str, Any] = Field(default={"name": DEFAULT_STRATEGY})
     """The strategy's name and its options, as in the simulator."""
     rounds: int | None = Field(None, ge=0)
     """How many rounds; until stopped when not given."""
@@ -184,11 +184,11 @@ def read_peer_config(path: Path) -> PeerConfig:
 
 def _peer_strategy(settings: dict[str, Any]) -> Strategy:
     options = {key: value for key, value in settings.items() if key != "name"}
-    made = make_strategy(str(settings.get("name", "dac")), options)
+    made = make_strategy(str(settings.get("name", DEFAULT_STRATEGY)), options)
     if not isinstance(made, Strategy) or made.uses_ground_truth:
         needs = "the true clusters" if isinstance(made, Strategy) else "a server"
         raise ConfigError(
             f"Strategy '{made.name}' needs {needs}, which real peers do not have; it is a "
-            "yardstick for simulations. Use another, such as dac."
+            f"yardstick for simulations. Use another, such as {DEFAULT_STRATEGY}."
         )
     return made

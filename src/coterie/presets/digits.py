@@ -24,13 +24,18 @@ _config = RunConfig(
 
 # Phases are shorter than in the papers, as the runs are.
 _PENS = {"samples": 15, "samplings": 2, "exploration_rounds": 10, "exploration_epochs": 3}
+_LOCAL, _RANDOM, _ORACLE = baselines(FETCHES)
+_DAC = Variant("dac", {"name": "dac", "fetches": FETCHES, "tau": 10.0})
+_HAST = Variant("hast", {"name": "hast", "fetches": 3, "tau": 10.0})
+_KIN = bare("kin", FETCHES)
 _METHODS = (
-    *baselines(FETCHES),
+    *(_LOCAL, _RANDOM, _ORACLE),
     bare("gossip"),
-    Variant("dac", {"name": "dac", "fetches": FETCHES, "tau": 10.0}),
+    _DAC,
     Variant("pens", {"name": "pens", "fetches": 3, "later_fetches": FETCHES, **_PENS}),
     Variant("panm", {"name": "panm", "fetches": FETCHES, "confident_rounds": 15}),
-    Variant("hast", {"name": "hast", "fetches": 3, "tau": 10.0}),
+    _HAST,
+    _KIN,
     Variant("fedavg", {"name": "fedavg", "fetches": 20}),
     Variant("ifca", {"name": "ifca", "fetches": 20, "models": 4}),
 )
@@ -40,11 +45,11 @@ PRESETS = (
         "digits",
         "8×8 digits rotated 0/90/180/270, 40 peers in 4 clusters (bundled data)",
         _config,
-        baselines(FETCHES),
+        (_LOCAL, _RANDOM, _DAC, _ORACLE, _KIN),
     ),
     Preset(
         "digits-methods",
-        "digits with the papers' algorithms side by side (bundled data)",
+        "digits with Kin and the papers' algorithms side by side (bundled data)",
         _config.model_copy(update={"preset": "digits-methods"}),
         _METHODS,
     ),
@@ -54,6 +59,6 @@ PRESETS = (
         _config.model_copy(
             update={"preset": "digits-drift", "rounds": 60, "drift": RandomDrift(every=20)}
         ),
-        baselines(FETCHES),
+        (_LOCAL, _RANDOM, _HAST, _ORACLE, _KIN),
     ),
 )

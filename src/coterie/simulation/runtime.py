@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from coterie.data.pools import Samples
 from coterie.errors import StrategyError
-from coterie.learning.trainer import EvaluateJob, Matrix, ModelReference, TrainJob
+from coterie.learning.trainer import EvaluateJob, Evaluation, Matrix, ModelReference, TrainJob
 from coterie.randomness import generator, key_bits
 from coterie.simulation.believing import belief_columns
 from coterie.simulation.bests import Peers, copy_rows
@@ -18,6 +19,7 @@ from coterie.simulation.round import Round
 from coterie.simulation.state import State
 from coterie.strategies.base import (
     AskScore,
+    Depth,
     Fetch,
     Listen,
     Me,
@@ -55,7 +57,11 @@ class Runtime(ABC):
         self._held: list[dict[int, Matrix]] = [{} for _ in strategies]
         """The models of others that each peer has got in this round."""
         self._fetched: list[set[int]] = [set() for _ in strategies]
+        self._tried: dict[int, tuple[Try, Evaluation]] = {}
+        """What peers tried last, and what it reached."""
         self._trainings = np.zeros(state.num_peers, dtype=np.int64)
+        self._restrained: dict[int, Evaluation] = {}
+        """How good models were before those who restrain themselves trained, in this round."""
         # The order in which waiting requests are answered: what peers send each other comes
         # before what they receive, and training last, so that all peers train together.
         self._handlers: dict[type[Request], Callable[[Round, dict[int, Any]], Answers]] = {
@@ -158,9 +164,10 @@ class Runtime(ABC):
                 self._step(plans[peer], peer, answers.get(peer), waiting)
 
     def _step(self, plan: Plan, peer: int, answer: Any, waiting: dict[int, Request]) -> None:
-        try:
-            request = plan.send(answer)
-        except StopIteration:
+        request = next_request(plan, answer)
+        if type(request) is not Merge:
+            self._tried.pop(peer, None)  # a model may change before it is merged as it was tried
+        if request is None:
             return
         if type(request) not in self._handlers:
             raise StrategyError(
@@ -198,19 +205,31 @@ class Runtime(ABC):
         )
 
     def _validate(self, now: Round, requests: dict[int, Validate]) -> Answers:
-        jobs, places = [], []
-        for peer, request in requests.items():
-            for other in request.peers:
-                if other != peer and other not in self._fetched[peer]:
-                    raise self._broken(now, peer, f"validated peer {other} without a fetch")
-                mine = ModelReference("current", peer)
-                model = mine if other == peer else self._held_model(peer, other)
-                jobs.append(EvaluateJob(model, self._state.samples[peer].validation))
-                places.append((peer, other))
         answers: Answers = {peer: {} for peer in requests}
-        for (peer, other), result in zip(places, self._state.trainer.evaluate(jobs), strict=True):
+        jobs, places, own = [], [], []
+        for peer, request in requests.items():
+            samples: Samples = getattr(self._state.samples[peer], request.data)
+            if request.at_most is not None:
+                samples = samples.first(request.at_most)
+            for other in request.peers:
+                if other == peer and samples is self._state.samples[peer].validation:
+                    own.append(peer)  # perhaps known already
+                    continue
+                jobs.append(EvaluateJob(self._model(now, peer, other), samples))
+                places.append((peer, other))
+        places += [(peer, peer) for peer in own]
+        results = [*self._state.trainer.evaluate(jobs), *self._state.validation(own)]
+        for (peer, other), result in zip(places, results, strict=True):
             answers[peer][other] = result.losses
         return answers
+
+    def _model(self, now: Round, peer: int, other: int) -> ModelReference:
+        """Return where my working model lies, or one that I fetched."""
+        if other == peer:
+            return ModelReference("current", peer)
+        if other not in self._fetched[peer]:
+            raise self._broken(now, peer, f"validated peer {other} without a fetch")
+        return self._held_model(peer, other)
 
     def _try(self, now: Round, requests: dict[int, Try]) -> Answers:
         """Mix and measure some models at a time: all at once would be one more of each peer's."""
@@ -227,6 +246,7 @@ class Runtime(ABC):
                 jobs.append(EvaluateJob(model, self._state.samples[peer].validation))
             batch = peers[start : start + len(trials)]
             for peer, result in zip(batch, self._state.trainer.evaluate(jobs), strict=True):
+                self._tried[peer] = (requests[peer], result)
                 answers[peer] = result.losses
         return answers
 
@@ -234,11 +254,19 @@ class Runtime(ABC):
         for peer, request in requests.items():
             self._check_merge(now, peer, request.weights)
             self._mix(self._state.current[peer], peer, request)
+            self._state.changed([peer])
+            self._recall_trial(peer, request)
             for other, weight in request.weights.items():
                 if other != peer:
                     now.exchanges.merged(peer, other, weight)
                     now.merged[peer] = True
         return {}
+
+    def _recall_trial(self, peer: int, request: Merge) -> None:
+        """What has just been tried has been measured."""
+        tried = self._tried.pop(peer, None)
+        if tried and _mixes(tried[0]) == _mixes(request):
+            self._state.known(peer, tried[1])
 
     def _mix(self, mine: Matrix, peer: int, request: Merge | Try) -> None:
         """Replace a working model (P,) by Σ weight·model, in the layers that are meant."""
@@ -260,39 +288,56 @@ class Runtime(ABC):
             )
 
     def _train(self, now: Round, requests: dict[int, Train]) -> Answers:
-        self._state.validate_merged(now, np.array([p for p in requests if now.merged[p]], np.int64))
-        state, jobs = self._state, []
-        for peer, request in requests.items():
-            bits = key_bits(
-                state.settings.seed,
-                "training",
-                state.keys[peer],
-                now.number,
-                int(self._trainings[peer]),
-            )
-            if self._trainings[peer] == 0:
-                self._keep_untrained(now, peer)
-            self._trainings[peer] += 1
-            jobs.append(
-                TrainJob(
-                    ModelReference("current", peer),
-                    state.samples[peer].train,
-                    request.epochs or state.settings.training.epochs,
-                    bits,
-                    state.depth(request.last_layers),
-                )
-            )
+        state = self._state
+        state.validate_merged(now, np.array([p for p in requests if now.merged[p]], np.int64))
+        jobs = {
+            peer: job
+            for peer, request in requests.items()
+            if (job := self._training(now, peer, request)).epochs > 0
+        }
         careful = np.array([p for p, r in requests.items() if r.only_if_better], np.int64)
         before, kept = state.validation_losses(careful), state.current[careful]
-        losses = dict(zip(requests, state.trainer.train(jobs), strict=True))
+        losses = dict(zip(jobs, state.trainer.train(list(jobs.values())), strict=True))
+        state.changed(jobs)
         state.note_training(now, losses)
         worse = ~(state.validation_losses(careful) < before)
         state.current[careful[worse]] = kept[worse]
+        state.changed(careful[worse])
         return losses
+
+    def _training(self, now: Round, peer: int, request: Train) -> TrainJob:
+        state, count = self._state, int(self._trainings[peer])
+        if count == 0:
+            self._keep_untrained(now, peer)
+        self._trainings[peer] += 1
+        return TrainJob(
+            ModelReference("current", peer),
+            state.samples[peer].train,
+            self._epochs(peer, request),
+            key_bits(state.settings.seed, "training", state.keys[peer], now.number, count),
+            state.depth(request.last_layers),
+        )
+
+    def _epochs(self, peer: int, request: Train) -> int:
+        """Return how many epochs are asked for; those with restraint are noted."""
+        training = self._state.settings.training
+        restrained = training.restraint
+        if restrained is None:
+            restrained = request.restrained
+        # What is kept only if it is better does no harm.
+        if request.epochs is not None or request.only_if_better or not restrained:
+            return request.epochs or training.epochs
+        if peer not in self._restrained:
+            (self._restrained[peer],) = self._state.validation([peer])
+        return int(self._state.restraint.epochs[peer])
 
     def _finish(self, now: Round, peers: Peers) -> None:
         """Validate what came out of the round and publish it."""
         self._state.validate_trained(now, peers)
+        for peer, before in self._restrained.items():
+            (after,) = self._state.validation([peer])
+            self._state.restraint.learn(peer, before.losses, after.losses)
+        self._restrained.clear()
         self._release(now, peers)
         for peer in peers:
             self._messages[peer] = self.strategies[peer].message()
@@ -310,6 +355,7 @@ class Runtime(ABC):
         """From now on these peers, which have stopped, serve their best models."""
         copy_rows(self._state.current, self._state.best, peers)
         copy_rows(self._state.published, self._state.best, peers)
+        self._state.changed(peers)
 
     def save(self) -> dict[str, Any]:
         """Return what must survive between rounds, as plain data."""
@@ -323,3 +369,16 @@ class Runtime(ABC):
         for strategy, state in zip(self.strategies, saved["strategies"], strict=True):
             strategy.restore(state)
         self._messages = list(saved["messages"])
+
+
+def next_request(plan: Plan, answer: Any) -> Request | None:
+    """Answer a plan's last request, and return its next one; None: it has none."""
+    try:
+        return plan.send(answer)
+    except StopIteration:
+        return None
+
+
+def _mixes(request: Merge | Try) -> tuple[list[tuple[int, float]], Depth]:
+    """Return what decides a mixture, to the last bit: sums depend on the order, too."""
+    return list(request.weights.items()), request.last_layers

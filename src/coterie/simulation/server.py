@@ -101,6 +101,7 @@ class ServerRuntime:
                     )
                 )
         losses = state.trainer.train(jobs)
+        state.changed(clients)
         state.note_training(now, dict(zip(clients, losses, strict=True)))
         returned = {}
         for client in clients:
@@ -165,4 +166,5 @@ class ServerRuntime:
         for peer in peers:
             model = self.strategy.model_of(int(peer), self._truth(now.truth))
             self._state.current[peer] = self._state.server[model]
+        self._state.changed(peers)
         self._state.validate_trained(now, peers)

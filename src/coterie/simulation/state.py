@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +12,14 @@ from torch import nn
 from coterie.data.pools import PeerSamples
 from coterie.data.world import World
 from coterie.errors import TrainingError
-from coterie.learning.trainer import EvaluateJob, Matrix, ModelReference, Trainer, Workspace
+from coterie.learning.trainer import (
+    EvaluateJob,
+    Evaluation,
+    Matrix,
+    ModelReference,
+    Trainer,
+    Workspace,
+)
 from coterie.memory import shared_array
 from coterie.models.layout import Layout
 from coterie.models.vector import initial_vector
@@ -21,6 +28,7 @@ from coterie.simulation.bests import Bests, Peers
 from coterie.simulation.network import Network
 from coterie.simulation.poisoning import Poisoning
 from coterie.simulation.progress import Progress
+from coterie.simulation.restraint import Restraint
 from coterie.simulation.round import Round
 from coterie.simulation.settings import BestRule, SimulationSettings
 from coterie.strategies.base import Depth, Metric
@@ -74,11 +82,14 @@ class State:
         self.trainer: Trainer
         self.network = Network(settings.network, world.num_peers, settings.seed)
         self._latest = np.full((2, world.num_peers), np.nan)
+        self._validated: dict[int, Evaluation] = {}
+        """Of working models as they are now; whoever changes one says so by `changed`."""
         common = settings.initialisation == "common"
         self._initialise(self.current, build, self.keys, common=common)
         every = range(num_server_models)
         self._initialise(self.server, build, every, common=common and not distinct_server_models)
         self._bests = self._make_bests(settings)
+        self.restraint = Restraint(settings.training.epochs, world.num_peers)
         self.progress.tireless = self.poisoning.peers
 
     def _make_bests(self, settings: SimulationSettings) -> dict[str, Bests]:
@@ -132,13 +143,35 @@ class State:
         """Put the data of a round's step before the peers."""
         samples = self.world.enter(self.world.step_of(round_number))
         self.samples = self.poisoning.labelled(samples, round_number)
+        self._validated.clear()
+
+    def changed(self, peers: Iterable[int]) -> None:
+        """Forget how good working models were, which are not what they were."""
+        for peer in peers:
+            self._validated.pop(int(peer), None)
+
+    def known(self, peer: int, evaluation: Evaluation) -> None:
+        """Take in how good a working model is on validation data, as it is now."""
+        self._validated[peer] = evaluation
+
+    def validation(self, peers: Iterable[int]) -> list[Evaluation]:
+        """Return what working models reach on validation data, as they are now."""
+        wanted = [int(peer) for peer in peers]
+        missing = [peer for peer in wanted if peer not in self._validated]
+        jobs = [
+            EvaluateJob(ModelReference("current", peer), self.samples[peer].validation)
+            for peer in missing
+        ]
+        self._validated.update(zip(missing, self.trainer.evaluate(jobs), strict=True))
+        return [self._validated[peer] for peer in wanted]
 
     def shift(self, now: Round) -> None:
         """The data have changed: forget the bests, wake everybody, look at the models afresh."""
         for bests in self._bests.values():
             bests.start_anew(self.current, now.number)
+        self.restraint.start_anew()
         now.stopped[:] = False
-        self._latest[:] = self._evaluate("current", np.arange(self.num_peers), "validation")
+        self._latest[:] = means(self.validation(range(self.num_peers)))
 
     def begin(self, now: Round) -> None:
         """Note how good the published models are before anything is merged."""
@@ -148,7 +181,7 @@ class State:
     def validate_merged(self, now: Round, peers: Peers) -> None:
         """Validate working models after merging, once a round; they may be bests already."""
         peers = peers[np.isnan(now.measures["validation_loss_merged"][peers])]
-        values = self._evaluate("current", peers, "validation")
+        values = means(self.validation(peers))
         self._note(now, "merged", peers, values)
         for bests in self._bests.values():
             if bests.rule == "any":
@@ -156,7 +189,8 @@ class State:
 
     def validation_losses(self, peers: Peers) -> npt.NDArray[np.float64]:
         """Return the validation losses of working models as they are now."""
-        return np.asarray(self._evaluate("current", peers, "validation")[0])
+        losses: npt.NDArray[np.float64] = means(self.validation(peers))[0]
+        return losses
 
     def depth(self, last_layers: Depth) -> int | None:
         """Return how many of the last layers are meant; None: all."""
@@ -181,7 +215,7 @@ class State:
         alone = peers[np.isnan(merged[peers]) & ~now.merged[peers]]
         self._note(now, "merged", alone, self._latest[:, alone])
         self.validate_merged(now, peers[np.isnan(merged[peers]) & now.merged[peers]])
-        values = self._evaluate("current", peers, "validation")
+        values = means(self.validation(peers))
         self._note(now, "trained", peers, values)
         self._latest[:, peers] = values
         for bests in self._bests.values():
@@ -210,8 +244,7 @@ class State:
             EvaluateJob(ModelReference(matrix, int(peer)), getattr(self.samples[peer], part))
             for peer in peers
         ]
-        results = self.trainer.evaluate(jobs)
-        return np.array([[r.loss for r in results], [r.accuracy for r in results]])
+        return means(self.trainer.evaluate(jobs))
 
     def save(self) -> dict[str, Any]:
         """Return what must survive between rounds; published models equal current ones then."""
@@ -220,6 +253,7 @@ class State:
             "server": self.server,
             "latest": self._latest,
             "bests": {name: bests.save() for name, bests in self._bests.items()},
+            "restraint": self.restraint.save(),
             "initial": self.initial,
             "untrained": self.untrained,
         }
@@ -227,9 +261,16 @@ class State:
     def restore(self, saved: dict[str, Any]) -> None:
         """Take back what `save` returned."""
         self.current[:] = saved["current"]
+        self._validated.clear()
         self.published[:] = saved["current"]
         self.server[:] = saved["server"]
         self._latest[:] = saved["latest"]
         for name, bests in self._bests.items():
             bests.restore(saved["bests"][name])
+        self.restraint.restore(saved["restraint"])
         self.initial, self.untrained = saved["initial"], saved["untrained"]
+
+
+def means(evaluations: Sequence[Evaluation]) -> npt.NDArray[np.float64]:
+    """Return mean losses and accuracies, (2, n)."""
+    return np.array([[e.loss for e in evaluations], [e.accuracy for e in evaluations]])

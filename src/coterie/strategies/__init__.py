@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from coterie.strategies.base import Strategy
-    from coterie.strategies.catalogue import STRATEGIES, make_strategy
+    from coterie.strategies.catalogue import DEFAULT_STRATEGY, STRATEGIES, make_strategy
     from coterie.strategies.server import ServerStrategy
 
-__all__ = ["STRATEGIES", "ServerStrategy", "Strategy", "make_strategy"]
+__all__ = ["DEFAULT_STRATEGY", "STRATEGIES", "ServerStrategy", "Strategy", "make_strategy"]
 
 
 def __getattr__(name: str) -> Any:

@@ -72,13 +72,16 @@ class Score:
 
 @dataclass(frozen=True)
 class Validate:
-    """Measure models, sample by sample, on my own validation data.
+    """Measure models, sample by sample, on my own validation data, or on my training data.
 
     My own number stands for my working model, every other for that peer's model, which I fetched.
     Answered by {peer: losses}, (n,) each, the samples always in the same order.
     """
 
     peers: tuple[PeerId, ...]
+    data: Literal["validation", "train"] = "validation"
+    at_most: int | None = None
+    """How many samples, always the same ones; None: all."""
 
 
 @dataclass(frozen=True)
@@ -148,12 +151,14 @@ class Merge:
 class Train:
     """Train my working model on my data; None means the configured epochs and all layers.
 
-    With `only_if_better` the result is kept only if my validation loss falls.
+    With `only_if_better` the result is kept only if my validation loss falls. `restrained` trains
+    fewer epochs than configured, perhaps none, where training made my validation worse before.
     """
 
     epochs: int | None = None
     last_layers: Depth = None
     only_if_better: bool = False
+    restrained: bool = False
 
 
 Request: TypeAlias = (

@@ -47,6 +47,8 @@ STRATEGIES: dict[str, type[Strategy] | type[ServerStrategy]] = {
         Central,
     )
 }
+DEFAULT_STRATEGY = Kin.name
+"""What simulations and peers use when nobody chooses."""
 
 
 @cache

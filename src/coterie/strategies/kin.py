@@ -1,18 +1,20 @@
-"""Kin: asks of every model whether it is as good as mine on my own validation data.
+"""Kin: asks of every model whether it is as good as mine, and as the best of them, on my own data.
 
-There is no temperature and no threshold to set: the test has a scale of its own. Who passes is of
-my kind and is merged; who has not been judged yet is given a chance (Thompson sampling).
+There is no temperature and no threshold to set: the tests have a scale of their own. Who passes is
+of my kind and is merged; who has not been judged yet is given a chance (Thompson sampling).
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from coterie.adopting import average_or_adopt
-from coterie.exchangeable import Losses, has_jumped, verdicts
+from coterie.exchangeable import Losses, against_mine, against_the_best, has_jumped
 from coterie.merging import federated_average
 from coterie.strategies.base import (
     Beliefs,
@@ -22,6 +24,7 @@ from coterie.strategies.base import (
     Merge,
     Message,
     Plan,
+    Request,
     Strategy,
     Tell,
     Train,
@@ -32,18 +35,20 @@ from coterie.verdicts import VerdictTable
 
 @dataclass
 class Kin(Strategy):
-    """Fetches the m = `fetches` peers that draw highest from what is known of them.
+    """Fetches m = `fetches` peers that are likely of its kind.
 
-    The other options are for finding out what each part is worth: `linkage` lets kin of my kin be
-    my kin, `replies` tells peers what I found of their models, `hearsay` counts what others found,
-    `adopt=False` averages all of my kind (FedAvg) instead of "average or adopt".
+    The other options are for finding out what each part is worth: `rivals` compares models with
+    the best of them as well as with mine, `replies` tells peers what I found of their models,
+    `hearsay` counts what others found, `adopt=False` averages all of my kind (FedAvg) instead of
+    "average or adopt", `restraint` trains less where training does harm.
     """
 
     fetches: int = 5
-    linkage: bool = True
+    rivals: bool = True
     replies: bool = True
     hearsay: bool = True
     adopt: bool = True
+    restraint: bool = True
     table: VerdictTable = field(default_factory=VerdictTable, init=False)
     judged: list[int] = field(default_factory=list, init=False)
     """Whom I judged in the round before."""
@@ -56,15 +61,13 @@ class Kin(Strategy):
 
     def round(self, me: Me) -> Plan:
         """Listen, choose, judge, reply, merge, train."""
-        self.table.grow_older(me)
-        self.table.told(me, (yield Listen()), self.judged)
         mine = (yield Validate((me.peer,)))[me.peer]
+        self.table.grow_older(me, self._period(me), len(mine))
+        self.table.told(me, (yield Listen()), self.judged)
         self._notice(mine)
         offers = yield Fetch(self.chosen(me))
         theirs = yield Validate(tuple(offer.peer for offer in offers))
-        found = verdicts(theirs, mine, linkage=self.linkage)
-        self.table.judged(found)
-        self.judged = sorted(found)
+        found = yield from self._judge(me, mine, theirs)
         if self.replies:
             yield Tell(found)
         if self.hearsay:
@@ -74,13 +77,36 @@ class Kin(Strategy):
         else:
             weights = federated_average(me, [o for o in offers if found.get(o.peer, 0.0) > 0.5])
         yield Merge(weights)
-        yield Train()
+        yield Train(restrained=self.restraint)
 
     def chosen(self, me: Me) -> tuple[int, ...]:
-        """θ_j ~ Beta(a_j, b_j); the m highest: the more is known, the less is left to chance."""
-        drawn = me.rng.beta(*self.table.evidence(me.others, self._period(me)))
-        best = np.argsort(-drawn, kind="stable")[: self.fetches]
-        return tuple(me.others[best].tolist())
+        """Return m peers: whoever is drawn, by its chance of being of my kind, comes first.
+
+        Of those drawn, and of the others, the likely ones are preferred in proportion.
+        """
+        chances = self.table.chances(me.others)
+        drawn = me.rng.random(len(chances)) < chances
+        # A weighted draw without replacement: the highest ln(u)/P.
+        preference = np.log(1 - me.rng.random(len(chances))) / chances
+        order = np.lexsort((-preference, ~drawn))
+        return tuple(me.others[order[: self.fetches]].tolist())
+
+    def _judge(
+        self, me: Me, mine: Losses, theirs: Mapping[int, Losses]
+    ) -> Generator[Request, Any, dict[int, float]]:
+        """q_k: of the verdicts against mine and against the best of them, the lower one.
+
+        Models are measured on as many samples as I train on, those of validation included.
+        """
+        found = against_mine(theirs, mine)
+        if self.rivals and found:
+            num_more = max(me.num_samples - len(mine), 0)
+            practised = (yield Validate(tuple(theirs), "train", num_more)) if num_more else {}
+            rivals = against_the_best(theirs, practised)
+            found = {peer: min(q, rivals[peer]) for peer, q in found.items()}
+        self.table.judged(found)
+        self.judged = sorted(found)
+        return found
 
     def _period(self, me: Me) -> float:
         """How many rounds it takes to meet everybody once."""

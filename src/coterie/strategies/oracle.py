@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from coterie.adopting import average_or_adopt
 from coterie.merging import federated_average
 from coterie.sampling import uniform
-from coterie.strategies.base import Fetch, Me, Merge, Plan, Strategy, Train
+from coterie.strategies.base import Fetch, Me, Merge, Plan, Strategy, Train, Validate
 
 
 @dataclass
 class Oracle(Strategy):
-    """Merges with m = `fetches` uniformly chosen peers of its own true cluster."""
+    """Merges with m = `fetches` uniformly chosen peers of its own true cluster.
+
+    With `adopt` it merges them as Kin does, "average or adopt", instead of by FedAvg.
+    """
 
     fetches: int = 5
+    adopt: bool = False
     name = "oracle"
     summary = "Random restricted to the peer's true cluster"
     uses_ground_truth = True
@@ -21,5 +26,11 @@ class Oracle(Strategy):
     def round(self, me: Me) -> Plan:
         """Fetch within the true cluster of this very peer, average, train."""
         offers = yield Fetch(uniform(me.rng, me.true_cluster, self.fetches))
-        yield Merge(federated_average(me, offers))
+        if self.adopt:
+            mine = (yield Validate((me.peer,)))[me.peer]
+            theirs = yield Validate(tuple(offer.peer for offer in offers))
+            weights = yield from average_or_adopt(me, mine, theirs, dict.fromkeys(theirs, 1.0))
+        else:
+            weights = federated_average(me, offers)
+        yield Merge(weights)
         yield Train()

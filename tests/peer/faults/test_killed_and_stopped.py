@@ -25,6 +25,13 @@ def saved_rounds(peer: PeerProcess) -> list[int]:
     return [int(path.name.split("-")[1]) - 1 for path in names]
 
 
+def told_and_saved(peer: PeerProcess) -> set[str]:
+    """Return who has told a peer something that it will hear when it is started again."""
+    saved = Checkpoints(peer.folder / RUN / "checkpoints").read_newest(print)
+    assert saved is not None
+    return set(saved["runtime"]["told"])
+
+
 def test_kill_minus_nine_of_three_of_eight_within_a_round(tmp_path, slack_seconds, seen):
     deadline, rest = 10, 0.5
     swarm = lay_out_swarm(
@@ -118,7 +125,7 @@ def test_a_peer_that_is_frozen_and_comes_back(tmp_path, is_full, slack_seconds, 
 @pytest.mark.parametrize("step", [TRAIN, SAVE])
 def test_asked_to_end_while_it_trains_or_saves(tmp_path, step):
     patient = {"failures": 10_000}  # so that only a goodbye makes others drop it
-    with lay_out_swarm(tmp_path, 3, breaker=patient) as swarm:
+    with lay_out_swarm(tmp_path, 3, strategy="kin", breaker=patient) as swarm:
         swarm.start()
         leaving, *others = swarm.peers
         for peer in swarm.peers:
@@ -126,6 +133,11 @@ def test_asked_to_end_while_it_trains_or_saves(tmp_path, step):
         leaving.hold(step)
         leaving.wait_held()
         before = leaving.round
+        for peer in others:  # who judge it, and tell it what they found
+            since = peer.round + 2  # the round that is under way may have told it before
+            eventually(
+                lambda peer=peer, since=since: peer.has_fetched(leaving, since), "it is judged"
+            )
         leaving.signal(signal.SIGTERM)
         eventually(lambda: "Stopping" in leaving.log, "it has heard the signal")
         assert leaving.is_alive, "what it was doing is not cut off"
@@ -135,6 +147,8 @@ def test_asked_to_end_while_it_trains_or_saves(tmp_path, step):
         last = saved_rounds(leaving)[-1]
         assert last == (before if step == SAVE else before + 1), "what it was doing is not lost"
         assert f"Stopped after round {last}, which is saved." in leaving.log
+        if step == TRAIN:
+            assert told_and_saved(leaving) == {peer.peer_id for peer in others}
         for peer in others:
             eventually(lambda peer=peer: peer.status.num_known == 1, "the others drop it")
         leaving.start()

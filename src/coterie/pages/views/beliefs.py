@@ -16,7 +16,7 @@ UNKNOWN, NUM_LEVELS = 0, 127
 MAX_TIMES = 25
 _NONE = (
     "None of these runs has recorded what peers believe about each other. Strategies that keep a "
-    "table of similarities, such as dac, do so; runs of older versions have to be run again."
+    "table of others, such as dac and kin, do so; runs of older versions have to be run again."
 )
 
 

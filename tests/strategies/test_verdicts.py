@@ -1,0 +1,217 @@
+"""The table of verdicts: evidence that adds up and fades, what is told, and hearsay."""
+
+import math
+
+import numpy as np
+import pytest
+from kin_parts import me, offer
+
+from coterie.strategies.base import Offer
+from coterie.verdicts import VerdictTable
+
+PERIOD, MANY = 5.0, 10_000
+
+
+def odds(chance):
+    """Return the log-odds of a probability."""
+    return math.log(chance / (1 - chance))
+
+
+def later(table, rounds=1, num_samples=MANY):
+    for _ in range(rounds):
+        table.grow_older(me(), PERIOD, num_samples)
+    return table
+
+
+def table_of(verdicts=None):
+    table = later(VerdictTable())
+    table.judged(verdicts or {})
+    return table
+
+
+def evidence(table, peer=1):
+    """What speaks for a peer beside the prior, in log-odds."""
+    (chance,) = table.chances(np.array([peer]))
+    known = table.message()["verdicts"]
+    return odds(chance) - odds((1 + known.sum()) / (2 + len(known)))
+
+
+def test_the_prior_is_the_share_found_so_far():
+    table = table_of({1: 0.9, 2: 0.1, 3: 0.2})
+    share = (1 + 1.2) / (2 + 3)
+    unknown, known = table.chances(np.array([4, 1]))
+    assert unknown == pytest.approx(share)
+    assert odds(known) == pytest.approx(odds(share) + odds(0.9))
+
+
+class TestEvidence:
+    def test_it_adds_up_and_fades_by_hand(self):
+        table = table_of({1: 0.9})
+        assert evidence(table) == pytest.approx(odds(0.9))
+        later(table)  # nothing has turned in no round: f = 1/5
+        expected = odds(0.9) * math.exp(-1 / 5)
+        assert evidence(table) == pytest.approx(expected)
+        table.judged({1: 0.8})  # it had stood for a round: f = 1/6
+        expected += odds(0.8)
+        assert evidence(table) == pytest.approx(expected)
+        later(table, 2)
+        expected *= math.exp(-2 / 6)
+        assert evidence(table) == pytest.approx(expected)
+        table.judged({1: 0.3})  # it has turned, after two rounds more: f = 2/8
+        expected += odds(0.3)
+        later(table)
+        assert evidence(table) == pytest.approx(expected * math.exp(-2 / 8))
+
+    def test_a_verdict_of_the_same_side_has_not_turned(self):
+        table = table_of({1: 0.9})
+        table.judged({1: 0.6})
+        later(table)
+        assert evidence(table) == pytest.approx((odds(0.9) + odds(0.6)) * math.exp(-1 / 5))
+
+    @pytest.mark.parametrize("certain", [0.0, 1.0])
+    def test_no_verdict_counts_more_than_the_best_there_can_be(self, certain):
+        """By 16 samples that is q = 4/5."""
+        table = later(VerdictTable(), num_samples=16)
+        table.judged({1: certain})
+        table.heard(me(), [offer(1, {2: certain})], {1: 1.0})
+        sign = 1 if certain else -1
+        assert evidence(table, 1) == pytest.approx(sign * odds(0.8))
+        assert evidence(table, 2) == pytest.approx(sign * odds(0.8))
+
+    def test_nobody_elses_evidence_grows(self):
+        table = table_of({1: 0.9, 2: 0.4})
+        table.judged({1: 0.9})
+        assert evidence(table, 2) == pytest.approx(odds(0.4))
+        assert evidence(table, 3) == pytest.approx(0)
+
+    def test_the_newest_verdict_is_the_verdict(self):
+        table = table_of({1: 0.9})
+        table.judged({1: 0.2})
+        assert table.of(np.array([1])).tolist() == [0.2]
+        assert table.message()["verdicts"].tolist() == [0.2]
+        assert table.kin().tolist() == []
+
+    def test_what_proves_to_last_fades_more_slowly(self):
+        unproved, proved = table_of({1: 0.9}), table_of({1: 0.9, 2: 0.9})
+        for _ in range(30):
+            proved.judged({2: 0.9, 3: 0.1})
+            later(proved)
+            later(unproved)
+        assert evidence(unproved) < 0.01 < 0.1 < evidence(proved)
+
+    def test_hearsay_does_not_fade(self):
+        table = table_of()
+        table.heard(me(), [offer(2, {1: 0.9})], {2: 1.0})
+        assert evidence(later(table, 50)) == pytest.approx(odds(0.9))
+
+    def test_however_much_it_is_it_stays_a_chance(self):
+        table = table_of({1: 0.9})
+        for _ in range(1000):
+            table.judged({1: 1.0, 2: 0.0})
+        chances = table.chances(np.array([1, 2]))
+        assert chances[0] == 1.0
+        assert 0 < chances[1] < 1e-200
+
+
+class TestTold:
+    def test_it_counts_unless_i_judged_myself(self):
+        table = table_of({1: 0.1})
+        table.told(me(), {1: 0.9, 2: 0.8, 0: 1.0, 77: 1.0, 3: 2.0, 4: math.nan}, judged=[1])
+        assert table.of(np.array([1, 2])).tolist() == [0.1, 0.8]
+        assert np.isnan(table.of(np.array([0, 3, 4, 77]))).all()
+        assert evidence(table, 1) == pytest.approx(odds(0.1))
+        assert evidence(table, 2) == pytest.approx(odds(0.8))
+
+    def test_it_adds_up_but_turns_nothing(self):
+        table = table_of({1: 0.9})
+        later(table, 2)
+        table.told(me(), {1: 0.2})
+        later(table)
+        left = math.exp(-1 / 5)
+        expected = (odds(0.9) * left**2 + odds(0.2)) * left
+        assert evidence(table) == pytest.approx(expected)
+        table.judged({1: 0.1})  # what I was told stood for a round, and has not turned
+        later(table)
+        assert evidence(table) == pytest.approx((expected + odds(0.1)) * math.exp(-1 / 6))
+
+
+class TestHearsay:
+    def test_by_hand(self):
+        table = table_of()
+        table.heard(me(), [offer(1, {3: 0.9}), offer(2, {3: 0.8})], {1: 0.7, 2: 0.1})
+        trusted, doubted = odds(0.9), odds(0.8)
+        expected = 0.7 * trusted - 0.3 * trusted + 0.1 * doubted - 0.9 * doubted
+        assert evidence(table, 3) == pytest.approx(expected)
+
+    def test_whom_strangers_refuse_is_not_the_better_for_it(self):
+        table = table_of()
+        table.heard(me(), [offer(1, {3: 0.2})], {1: 0.1})
+        assert evidence(table, 3) == pytest.approx(0.1 * odds(0.2))
+
+    def test_newer_replaces_older(self):
+        table = table_of()
+        for value in (0.9, 0.2):
+            table.heard(me(), [offer(1, {3: value})], {1: 1.0})
+        assert evidence(table, 3) == pytest.approx(odds(0.2))
+
+    @pytest.mark.parametrize(
+        "message",
+        [
+            {},
+            {"peers": np.array([3]), "verdicts": np.array([np.nan])},
+            {"peers": np.array([3]), "verdicts": np.array([7.0])},
+            {"peers": np.array([-1, 99, 0]), "verdicts": np.array([1.0, 1.0, 1.0])},
+            {"peers": np.array([3.0]), "verdicts": np.array([1.0])},
+            {"peers": np.array([[3]]), "verdicts": np.array([[1.0]])},
+        ],
+    )
+    def test_nonsense_is_not_heard(self, message):
+        table = table_of()
+        table.heard(me(), [Offer(1, 10, message)], {1: 1.0})
+        assert table.chances(np.arange(1, 6)).tolist() == [0.5] * 5
+
+
+def everything(table):
+    """What a table says, and what it will say later and after one more verdict."""
+    said = [table.chances(np.arange(1, 6)), table.of(np.arange(9)), *table.message().values()]
+    later(table)
+    table.judged({3: 0.7})
+    later(table, 2)
+    return [values.tolist() for values in (*said, table.chances(np.arange(1, 6)))]
+
+
+def test_it_survives_saving():
+    table = table_of({1: 0.9, 3: 0.2})
+    later(table)
+    table.judged({1: 0.1})
+    table.heard(me(), [offer(1, {4: 0.9})], {1: 0.6})
+    again = VerdictTable()
+    again.restore(table.save())
+    np.testing.assert_equal(everything(again), everything(table))
+
+
+def test_what_was_saved_does_not_change_any_more():
+    table = table_of({1: 0.9})
+    saved = table.save()
+    table.judged({1: 0.2})
+    assert saved["verdicts"][1] == 0.9
+    assert saved["evidence"][1] == pytest.approx(odds(0.9))
+
+
+def test_forgetting():
+    table = table_of({1: 0.9, 2: 0.1})
+    later(table)
+    table.judged({1: 0.1})
+    table.heard(me(), [offer(1, {4: 0.9})], {1: 0.6})
+    table.forget()
+    np.testing.assert_equal(everything(table), everything(table_of()))
+
+
+def test_room_is_made_for_whoever_turns_up():
+    table = table_of({1: 0.9})
+    table.grow_older(me(known=40), PERIOD, MANY)
+    table.judged({39: 0.8, 50: 0.7})
+    assert table.of(np.array([1, 38, 39, 50])).tolist() == pytest.approx(
+        [0.9, math.nan, 0.8, 0.7], nan_ok=True
+    )
+    assert table.kin().tolist() == [1, 39, 50]
