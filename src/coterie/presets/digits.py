@@ -25,7 +25,7 @@ _config = RunConfig(
 # Phases are shorter than in the papers, as the runs are.
 _PENS = {"samples": 15, "samplings": 2, "exploration_rounds": 10, "exploration_epochs": 3}
 _LOCAL, _RANDOM, _ORACLE = baselines(FETCHES)
-_DAC = Variant("dac", {"name": "dac", "fetches": FETCHES, "tau": 10.0})
+_DAC = bare("dac", FETCHES)
 _HAST = Variant("hast", {"name": "hast", "fetches": 3, "tau": 10.0})
 _KIN = bare("kin", FETCHES)
 _METHODS = (
