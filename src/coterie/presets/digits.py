@@ -26,7 +26,7 @@ _config = RunConfig(
 _PENS = {"samples": 15, "samplings": 2, "exploration_rounds": 10, "exploration_epochs": 3}
 _LOCAL, _RANDOM, _ORACLE = baselines(FETCHES)
 _DAC = bare("dac", FETCHES)
-_HAST = Variant("hast", {"name": "hast", "fetches": 3, "tau": 10.0})
+_HAST = bare("hast", 3)
 _KIN = bare("kin", FETCHES)
 _METHODS = (
     *(_LOCAL, _RANDOM, _ORACLE),
