@@ -75,6 +75,7 @@ def _save(figure: Figure, folder: Path, name: str) -> None:
 def _curves(kept: Sequence[KeptSetting], kind: str, title: str) -> Figure:
     figure, axes = panels(len(kept), per_row=PER_ROW)
     shown = {one.strategy for each in kept for one in each.made.curves if one.kind == kind}
+    label_left(axes, title)
     for setting, each in zip(kept, axes, strict=True):
         is_error = kind == "validation" and not setting.results[0].is_accuracy
         each.set_title(plain(setting.made.setting) + (" (MSE)" if is_error else ""))
@@ -85,7 +86,8 @@ def _curves(kept: Sequence[KeptSetting], kind: str, title: str) -> Figure:
         if is_error:
             means = [one.mean for one in setting.made.curves if one.kind == kind]
             keep_in_view([each], means, {"higher_is_better": False})
-    label_left(axes, title)
+            if each.get_ylabel():
+                each.set_ylabel("validation loss")
     lines = {name: strategy_line(n) for n, name in enumerate(DRAWN) if name in shown}
     legend_above(figure, lines)
     return figure
