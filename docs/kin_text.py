@@ -64,7 +64,7 @@ rounds, one seed): HAST has 44.3 % over time, Oracle 43.1, Kin 42.5, DAC 41.8, a
 HAST falls less. There only the classifier differs between peers, and HAST shares the layers before
 it with everybody; Kin has nothing to do with strangers. With very few samples it is slow: on
 digits it needs 20 to 30 rounds to know its kind, and with an unlucky seed it is behind a DAC whose
-temperature was tuned by hand when the demo ends. Where 30 % of the peers are offline it is 7
+temperature was tuned by hand when the demo ends. Where 30 % of the peers are offline it is 6
 points behind Oracle on digits.
 
 **What is not known yet.** The settings at the end of this page have not been run, nor anything
