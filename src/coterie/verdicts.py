@@ -13,9 +13,12 @@ from coterie.strategies.base import PEERS, Me, Message, Offer
 from coterie.tables import Values, entries
 
 VERDICTS = "verdicts"
-NAMES = ("verdicts", "ages", "evidence", "hearsay")
-"""What is kept of every peer."""
-UNKNOWN = np.array((np.nan, 0, 0, 0), dtype=[(name, np.float64) for name in NAMES])
+NAMES = ("verdicts", "own", "doubted", "ages", "evidence", "hearsay")
+"""What is kept of every peer.
+
+`own` is 1 if I came to the verdict, 0 if I was told it; `doubted` is 1 if its word turned out wrong.
+"""
+UNKNOWN = np.array((np.nan, 0, 0, 0, 0, 0), dtype=[(name, np.float64) for name in NAMES])
 """What is kept of a peer nothing is known about."""
 MOST_ODDS = 600.0
 """Log-odds beyond these leave the numbers a double can hold."""
@@ -53,30 +56,32 @@ class VerdictTable:
             if not np.isnan(before["verdicts"]):
                 self._num_turned += (verdict > 0.5) != (before["verdicts"] > 0.5)
                 self._rounds_stood += before["ages"]
-            self._put(peer, verdict)
+            self._check_word(before, verdict)
+            self._put(peer, verdict, own=True)
 
     def told(self, me: Me, values: Mapping[int, float], judged: Iterable[int] = ()) -> None:
         """Take in what others found of my model: if mine suits them, theirs may suit me.
 
-        What I judged myself in that round stands.
+        What I judged myself in that round stands, and who is doubted is not believed.
         """
         others = set(me.others.tolist()) - set(judged)
         for peer, value in values.items():
-            if peer in others and 0 <= value <= 1:
+            if peer in others and 0 <= value <= 1 and not self._is_doubted(peer):
                 self._make_room(peer)
-                self._put(peer, value)
+                self._put(peer, value, own=False)
 
     def heard(self, me: Me, offers: Iterable[Offer], verdicts: Mapping[int, float]) -> None:
         """h_j = Σ_k [q_k λ^k_j − (1 − q_k) max(λ^k_j, 0)] of log-odds λ, replacing.
 
-        What a peer of my kind finds counts as it says; of whom another kind approves, less so.
+        What a peer of my kind finds counts as it says; of whom another kind approves, less so. Who
+        is doubted counts for nothing.
         """
         size = len(self._peers)
         askable = np.zeros(size, dtype=bool)
         askable[me.others] = True
         sums, mentioned = np.zeros(size), np.zeros(size, dtype=bool)
         for offer in offers:
-            if offer.peer not in verdicts:
+            if offer.peer not in verdicts or self._is_doubted(offer.peer):
                 continue
             peers, theirs = entries(offer.message, VERDICTS)
             within = np.clip(peers, 0, size - 1)
@@ -106,10 +111,11 @@ class VerdictTable:
 
     def of(self, peers: npt.NDArray[np.int64]) -> Values:
         """Return the verdicts on peers; NaN where there is none."""
-        found = np.full(len(peers), np.nan)
-        inside = peers < len(self._peers)
-        found[inside] = self._peers["verdicts"][peers[inside]]
-        return found
+        return np.asarray(self._rows(peers)["verdicts"])
+
+    def is_own(self, peers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Return whether I came to the verdicts on peers myself."""
+        return np.asarray(self._rows(peers)["own"] > 0)
 
     def kin(self) -> npt.NDArray[np.int64]:
         """Return those I hold to be of my kind."""
@@ -135,9 +141,22 @@ class VerdictTable:
             self._peers[name] = saved[name]
         self._num_turned, self._rounds_stood = saved["turned"]
 
-    def _put(self, peer: int, verdict: float) -> None:
+    def _check_word(self, before: np.void, verdict: float) -> None:
+        """Doubt who told me that my model suits it, and whose model does not suit me.
+
+        Honest peers of my kind are like each other, strangers unlike; who gives out another model
+        than it works with likes mine, whatever I find. It is trusted again once its model suits me.
+        """
+        told = not before["own"] and before["verdicts"] > 0.5
+        before["doubted"] = verdict <= 0.5 and (told or before["doubted"])
+
+    def _is_doubted(self, peer: int) -> bool:
+        return peer < len(self._peers) and bool(self._peers[peer]["doubted"])
+
+    def _put(self, peer: int, verdict: float, *, own: bool) -> None:
         entry = self._peers[peer]
         entry["verdicts"] = verdict
+        entry["own"] = own
         entry["ages"] = 0.0
         entry["evidence"] += self._log_odds(np.array(verdict))
 
@@ -145,6 +164,13 @@ class VerdictTable:
         with np.errstate(divide="ignore"):  # what is certain has infinite odds
             odds = np.log(verdicts) - np.log1p(-verdicts)
         return np.asarray(np.clip(odds, -self._most, self._most))
+
+    def _rows(self, peers: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
+        """Return what is kept of peers, of whom some may never have been heard of."""
+        rows = _unknown(len(peers))
+        inside = peers < len(self._peers)
+        rows[inside] = self._peers[peers[inside]]
+        return rows
 
     def _make_room(self, highest: int) -> None:
         missing = highest + 1 - len(self._peers)

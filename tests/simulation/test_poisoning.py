@@ -1,51 +1,26 @@
-"""Poisoned peers: what each kind does, who they are, and that nobody's results count them."""
+"""Poisoned peers: what each kind does."""
 
 from __future__ import annotations
 
-from copy import deepcopy
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from plans import drive
+from poisoned_peers import honest, own_data, who
 from torch import nn
-from worlds import assert_same_table, drifting, metrics_of, small_module
+from worlds import drifting, metrics_of, small_module
 
-from coterie.analyses.recorded import Recorded
-from coterie.config import build_model, make_scenario, with_changes
-from coterie.data.own import OwnData, PeerData
-from coterie.errors import ConfigError
-from coterie.execution import Run, execute
-from coterie.presets import find_preset
 from coterie.simulation.impostors import Liar
-from coterie.simulation.poisoning import poisoned_peers
-from coterie.simulation.recorder import Recorder
-from coterie.simulation.records import YOUNGER, read_table
-from coterie.simulation.run import run_to_end
 from coterie.simulation.settings import PoisonSettings, SimulationSettings
 from coterie.simulation.simulator import Simulation
 from coterie.strategies.base import Me, Strategy, Tell, Train
 from coterie.strategies.dac import DAC
 from coterie.strategies.delusional_oracle import DelusionalOracle
-from coterie.strategies.fedavg import FedAvg
 from coterie.strategies.kin import Kin
 from coterie.strategies.local import Local
 from coterie.strategies.oracle import Oracle
 from coterie.strategies.random import Random
-from coterie.swarm.suitability import for_real_peers
-
-KINDS = ("sign-flip", "noise", "label-flip", "stale", "delusional", "liar")
-
-
-def who(simulation: Simulation) -> list[int]:
-    return np.flatnonzero(simulation.state.poisoning.peers).tolist()
-
-
-def honest(simulation: Simulation) -> list[int]:
-    return np.flatnonzero(~simulation.state.poisoning.peers).tolist()
-
 
 # What each kind does
 
@@ -116,6 +91,23 @@ def test_noise_is_as_wide_as_each_tensor_and_new_for_each_peer_and_round(make_si
         )
 
 
+def test_absent_peers_neither_ask_nor_answer_nor_train(make_simulation):
+    poison = PoisonSettings(kind="absent", count=2, from_round=2)
+    with make_simulation(lambda: Random(fetches=5), rounds=4, poison=poison) as simulation:
+        bad = who(simulation)
+        while not simulation.finished:
+            before = simulation.state.current.copy()
+            now = simulation.advance()
+            sent = now.exchanges.columns()
+            if now.number == 1:
+                assert set(bad) <= set(sent["receiver"])
+            elif now.number > 1:
+                assert np.flatnonzero(~now.online).tolist() == bad
+                assert not set(bad) & set(sent["receiver"])
+                np.testing.assert_array_equal(np.isin(sent["sender"], bad), ~sent["delivered"])
+                np.testing.assert_array_equal(simulation.state.current[bad], before[bad])
+
+
 def test_what_is_not_trained_stays_as_it_is(make_world):
     """Noise would make variances negative, and models of NaN of the honest who merge them."""
 
@@ -154,25 +146,6 @@ def test_stale_peers_publish_what_they_had_for_ever(make_simulation, metric):
             assert (state.current[bad] != current).any(), "it trains all the same"
             if changes is not None:
                 np.testing.assert_array_equal(state.untrained[bad], changes)
-
-
-def own_data(flipped: list[int], *, regression: bool) -> OwnData:
-    """Six peers, some of them with flipped labels in all that they learn from."""
-    rng = np.random.default_rng(0)
-
-    def draw(count: int, *, flip: bool):
-        points = rng.normal(size=(count, 6)).astype(np.float32)
-        if regression:
-            return points, points.sum(axis=1) * (-1 if flip else 1)
-        labels = points[:, :3].argmax(axis=1)
-        return points, 2 - labels if flip else labels
-
-    return OwnData(
-        [
-            PeerData(draw(16, flip=p in flipped), draw(12, flip=p in flipped), draw(9, flip=False))
-            for p in range(6)
-        ]
-    )
 
 
 @pytest.mark.parametrize("regression", [False, True])
@@ -332,235 +305,3 @@ def test_lies_reach_others_with_models_that_are_honest(make_simulation):
                     np.testing.assert_array_equal(
                         said[name], 1 - found[name] if lies else found[name]
                     )
-
-
-# Who is poisoned
-
-
-def test_who_is_poisoned_depends_on_the_seed_alone(make_simulation):
-    drawn = []
-    for strategy, seed, kind in (
-        (Local, 0, "noise"),
-        (lambda: Kin(fetches=2), 0, "stale"),
-        (Local, 1, "noise"),
-        (Local, 2, "noise"),
-    ):
-        poison = PoisonSettings(kind=kind, count=5)
-        with make_simulation(strategy, [8] * 20, seed=seed, poison=poison) as simulation:
-            drawn.append(who(simulation))
-    assert [len(each) for each in drawn] == [5] * 4
-    assert drawn[0] == drawn[1]
-    assert drawn[0] != drawn[2] != drawn[3] != drawn[0]
-
-
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        ({"share": 0.3}, 5),
-        ({"share": 0.5}, 8),
-        ({"share": 0.01}, 0),
-        ({"share": 0.5, "cluster": 1}, 4),
-        ({"share": 1, "cluster": 1}, 7),
-        ({"count": 3, "cluster": 0}, 3),
-        ({"count": 0}, 0),
-    ],
-)
-def test_how_many_are_poisoned(make_world, settings, expected):
-    """Of 15 peers, 8 in the first cluster; rounded to the nearest."""
-    world = make_world([8] * 15)
-    poisoned = poisoned_peers(PoisonSettings(kind="noise", **settings), world, 0)
-    assert poisoned.sum() == expected
-    if "cluster" in settings:
-        assert (world.clusters(0)[poisoned] == settings["cluster"]).all()
-
-
-def test_more_poison_is_more_of_the_same(make_world):
-    world = make_world([8] * 15)
-    few, many = (
-        poisoned_peers(PoisonSettings(kind="noise", count=count), world, 0) for count in (3, 6)
-    )
-    assert many[few].all()
-
-
-# The same bits
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_results_do_not_depend_on_the_number_of_workers(make_simulation, kind):
-    results = []
-    for threads in (1, 2):
-        with make_simulation(
-            lambda: Kin(fetches=2),
-            threads=threads,
-            poison=PoisonSettings(kind=kind, share=0.3),
-        ) as simulation:
-            results.append((metrics_of(simulation), simulation.best_models()))
-    assert_same_table(results[0][0], results[1][0])
-    np.testing.assert_array_equal(results[0][1], results[1][1])
-
-
-@pytest.mark.parametrize(
-    ("kind", "schedule", "stop_after"),
-    [(kind, schedule, 4) for kind in KINDS for schedule in ("synchronous", "sequential")]
-    + [("stale", "synchronous", 1), ("label-flip", "synchronous", 1)],
-)
-def test_going_on_later_changes_nothing(kind, schedule, stop_after):
-    """Saved before poison begins, and after it has begun and the data have changed."""
-    poison = PoisonSettings(kind=kind, count=2, from_round=2)
-
-    def make() -> Simulation:
-        return drifting(lambda: DAC(fetches=2), schedule=schedule, poison=poison)
-
-    with make() as whole, make() as second:
-        for _ in range(stop_after + 1):
-            whole.advance()
-        second.restore(deepcopy(whole.save()))
-        np.testing.assert_array_equal(second.state.published, whole.state.published)
-        while not whole.finished:
-            expected, now = whole.advance(), second.advance()
-            for name, columns in expected.tables().items():
-                for column, values in columns.items():
-                    np.testing.assert_array_equal(now.tables()[name][column], values)
-            np.testing.assert_array_equal(second.state.published, whole.state.published)
-        np.testing.assert_array_equal(second.best_models(), whole.best_models())
-
-
-# What is recorded
-
-
-def test_only_the_honest_are_measured(make_simulation):
-    poison = PoisonSettings(kind="noise", count=2, from_round=3)
-    with make_simulation(Local, rounds=4, test_every=2, poison=poison) as simulation:
-        bad = who(simulation)
-        metrics = metrics_of(simulation)
-    is_bad = np.isin(metrics["peer"].to_numpy(), bad)
-    np.testing.assert_array_equal(metrics["poisoned"].to_numpy(), is_bad)
-    for name in ("train_loss", "validation_loss_trained", "validation_accuracy_trained"):
-        np.testing.assert_array_equal(np.isnan(metrics[name].to_numpy()), is_bad)
-    tested = ~np.isnan(metrics["test_accuracy"].to_numpy())
-    np.testing.assert_array_equal(tested, ~is_bad & (metrics["round"].to_numpy() % 2 == 0))
-
-
-def test_strategies_still_hear_how_good_a_poisoned_peer_is(make_simulation):
-    """What is left out of the records is not hidden from the peer itself."""
-    heard = []
-
-    class Curious(Local):
-        def round(self, me):
-            heard.append(me.validation_accuracy)
-            return super().round(me)
-
-    with make_simulation(Curious, poison=PoisonSettings(kind="stale", count=3)) as simulation:
-        metrics_of(simulation)
-    assert len(heard) == 18
-    assert not np.isnan(heard).any()
-
-
-def digits(**changes):
-    small = {"peers.count": 8, "rounds": 2, "strategy.fetches": 2}
-    (config,) = find_preset("digits").runs(["random"], [0], {**small, **changes})
-    return config
-
-
-def test_the_summary_is_of_the_honest(tmp_path):
-    config = digits(**{"poison.kind": "sign-flip", "poison.share": 0.4})
-    run = Run(tmp_path / "run", config)
-    run.lay_out()
-    world = make_scenario(config)
-    execute(run, lambda: world, threads=1, tell=len, how_to_continue="")
-    poisoned = poisoned_peers(config.poison, world, 0)
-    assert poisoned.sum() == 3
-    accuracies = read_table(run.folder, "metrics")["test_accuracy"].to_numpy()[-8:]
-    np.testing.assert_array_equal(np.isnan(accuracies), poisoned)
-    assert run.outcome.mean == pytest.approx(accuracies[~poisoned].mean())
-    with Simulation(
-        world,
-        lambda: build_model(config, world.num_outputs),
-        lambda: Random(fetches=2),
-        config,
-        tell=len,
-    ) as again:
-        metrics_of(again)
-        validated = again.state.validate_best()[1]
-    assert run.outcome.validation == validated[~poisoned].mean() != validated.mean()
-
-
-def test_poisoned_peers_never_stop_and_nobody_waits_for_them(make_simulation):
-    poison = PoisonSettings(kind="sign-flip", count=2)
-    with make_simulation(
-        Local, rounds=400, patience=1, poison=poison, training={"learning_rate": 0.1}
-    ) as simulation:
-        metrics = metrics_of(simulation)
-        assert simulation.next_round < 400
-        stopped = simulation.state.progress.stopped
-        np.testing.assert_array_equal(stopped, ~simulation.state.poisoning.peers)
-    statuses = set(zip(metrics["poisoned"].to_pylist(), metrics["status"].to_pylist(), strict=True))
-    assert (True, "stopped") not in statuses
-    assert (False, "stopped") in statuses
-
-
-def test_runs_that_are_older_than_a_column_can_be_read(tmp_path, make_simulation):
-    with make_simulation(Local) as simulation:
-        run_to_end(simulation, Recorder(tmp_path))
-    path = tmp_path / "metrics.parquet"
-    new = pq.read_table(path)
-    pq.write_table(new.drop_columns(list(YOUNGER)), path)
-    old = Recorded("local", 0, tmp_path, 6).table("metrics")
-    assert_same_table(old, new)
-
-
-# What cannot work
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"poison.share": None}, "say how many peers are poisoned, either by share or by count"),
-        ({"poison.count": 2}, "either by share or by count"),
-        ({"poison.share": 1.5}, "poison.share = 1.5 cannot be used"),
-        ({"poison.from_round": 0}, "poison.from_round = 0 cannot be used"),
-        ({"poison.kind": "signflip"}, "poison.kind = 'signflip' cannot be used"),
-    ],
-)
-def test_settings_that_cannot_work(changes, message):
-    with pytest.raises(ConfigError, match=message):
-        digits(**{"poison.kind": "noise", "poison.share": 0.3, **changes})
-
-
-def test_a_share_without_a_kind_is_no_mistake():
-    """A sweep over kinds begins with none."""
-    assert with_changes(digits(), {"poison.share": 0.3}).poison.kind == "none"
-
-
-@pytest.mark.parametrize(
-    ("poison", "strategy", "message"),
-    [
-        ({"count": 7}, Local, "poison.count is 7, but there are only 6 peers. Use at most 6"),
-        ({"count": 4, "cluster": 1}, Local, "only 3 peers that begin in cluster 1"),
-        ({"share": 0.5, "cluster": 2}, Local, "poison.cluster is 2, but the 2 true clusters are"),
-        ({"share": 1}, Local, "leave none of the 6 peers honest"),
-        ({"share": 0.5}, FedAvg, "strategy 'fedavg' has a server in the middle"),
-    ],
-)
-def test_poison_that_does_not_fit_the_peers(make_simulation, poison, strategy, message):
-    with pytest.raises(ConfigError, match=message):
-        make_simulation(strategy, poison=PoisonSettings(kind="noise", **poison))
-
-
-def test_nobody_is_deluded_where_there_is_one_cluster():
-    settings = SimulationSettings(poison=PoisonSettings(kind="delusional", count=1))
-    with pytest.raises(ConfigError, match="needs at least two true clusters"):
-        Simulation(own_data([], regression=False), small_module, Local, settings)
-
-
-def test_real_peers_cannot_be_poisoned():
-    with pytest.raises(ConfigError, match="real peers misbehave only if somebody makes them"):
-        for_real_peers(digits(**{"poison.kind": "noise", "poison.share": 0.3}), {}, own_pace=False)
-
-
-def test_poison_scales_with_rounds_and_peers():
-    preset = find_preset("digits")
-    poison = PoisonSettings(kind="stale", count=8, from_round=20)
-    preset = replace(preset, config=preset.config.model_copy(update={"poison": poison}))
-    (config,) = preset.runs(["random"], [0], {}, scale=0.25)
-    assert (config.poison.count, config.poison.from_round) == (2, 5)

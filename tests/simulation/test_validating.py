@@ -74,6 +74,13 @@ class TestValidate:
         ):
             pytest.fail("Nobody but peers 1 and 2 may do so.")
 
+    def test_only_data_that_peers_have(self, make_simulation):
+        with (
+            pytest.raises(StrategyError, match="peer 0 asked to measure on 'test' data, in round"),
+            asked(make_simulation, lambda me: Validate((me.peer,), "test")),
+        ):
+            pytest.fail("Peers have no test data.")
+
     def test_kin_asks_for_training_samples_of_its_own(self, make_simulation):
         """Peers have 12 samples for validation: of 16 for training, 4 more are wanted."""
         requested = []

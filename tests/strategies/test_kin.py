@@ -248,3 +248,13 @@ def test_every_part_changes_results(make_simulation, part):
             tables.append(metrics_of(simulation))
     with pytest.raises(AssertionError):
         assert_same_table(*tables)
+
+
+def test_beliefs_say_which_verdicts_are_my_own():
+    kin = Kin()
+    kin.table.judged({1: 0.9})
+    kin.table.told(me(), {2: 0.8})
+    beliefs = kin.beliefs(me())
+    assert beliefs.peers.tolist() == [1, 2]
+    assert beliefs.similarities.tolist() == [0.9, 0.8]
+    assert beliefs.measured.tolist() == [True, False]

@@ -122,6 +122,14 @@ class TestTold:
         assert evidence(table, 1) == pytest.approx(odds(0.1))
         assert evidence(table, 2) == pytest.approx(odds(0.8))
 
+    def test_it_is_known_which_verdicts_are_my_own(self):
+        table = table_of({1: 0.9, 2: 0.9})
+        table.told(me(), {2: 0.8, 3: 0.7})
+        peers = np.array([1, 2, 3, 4, 999])
+        assert table.is_own(peers).tolist() == [True, False, False, False, False]
+        table.judged({2: 0.1})
+        assert table.is_own(peers).tolist() == [True, True, False, False, False]
+
     def test_it_adds_up_but_turns_nothing(self):
         table = table_of({1: 0.9})
         later(table, 2)
@@ -215,3 +223,53 @@ def test_room_is_made_for_whoever_turns_up():
         [0.9, math.nan, 0.8, 0.7], nan_ok=True
     )
     assert table.kin().tolist() == [1, 39, 50]
+
+
+class TestDoubt:
+    def doubted(self):
+        """Peer 1 said that I suit it, and does not suit me."""
+        table = table_of()
+        table.told(me(), {1: 0.9})
+        table.judged({1: 0.1})
+        return table
+
+    def test_what_the_doubted_say_counts_for_nothing(self):
+        table = self.doubted()
+        before = evidence(table)
+        table.told(me(), {1: 0.9})
+        table.heard(me(), [offer(1, {2: 0.9})], {1: 0.1})
+        assert evidence(table) == before
+        assert evidence(table, 2) == pytest.approx(0)
+        assert table.of(np.array([1])).tolist() == [0.1]
+
+    def test_nobody_is_doubted_before_its_word_was_found_wrong(self):
+        table = table_of({1: 0.1})
+        table.told(me(), {1: 0.9})
+        assert evidence(table) == pytest.approx(odds(0.1) + odds(0.9))
+        assert table.of(np.array([1])).tolist() == [0.9]
+
+    def test_who_says_that_i_do_not_suit_it_is_not_doubted(self):
+        table = table_of()
+        table.told(me(), {1: 0.2})
+        table.judged({1: 0.1})
+        table.told(me(), {1: 0.9})
+        assert evidence(table) == pytest.approx(odds(0.2) + odds(0.1) + odds(0.9))
+
+    def test_it_lasts_until_i_find_otherwise_myself(self):
+        table = self.doubted()
+        table.judged({1: 0.2})
+        table.told(me(), {1: 0.9})
+        assert table.of(np.array([1])).tolist() == [0.2]
+        table.judged({1: 0.8})
+        table.told(me(), {1: 0.7})
+        assert table.of(np.array([1])).tolist() == [0.7]
+
+    def test_it_survives_saving_and_ends_when_everything_is_forgotten(self):
+        table, copy = self.doubted(), VerdictTable()
+        copy.restore(table.save())
+        later(copy)
+        copy.told(me(), {1: 0.9})
+        assert copy.of(np.array([1])).tolist() == [0.1]
+        copy.forget()
+        copy.told(me(), {1: 0.9})
+        assert copy.of(np.array([1])).tolist() == [0.9]

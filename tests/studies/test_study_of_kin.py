@@ -103,7 +103,7 @@ def test_ablation_takes_each_part_away():
 
 def test_poison_is_beside_clean_runs():
     found = configs("poison-labels2")
-    for kind in ("sign-flip", "noise", "label-flip", "stale"):
+    for kind in ("absent", "sign-flip", "noise", "label-flip", "stale"):
         for strategy in ("random", "oracle", "kin"):
             poison = found[f"{strategy}-{kind}"].poison
             assert (poison.kind, poison.share) == (kind, 0.3)

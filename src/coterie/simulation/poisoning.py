@@ -63,6 +63,12 @@ class Poisoning:
         """Whether labels are flipped for the first time in a round."""
         return self._settings.kind == "label-flip" and round_number == self._settings.from_round
 
+    def present(self, round_number: int) -> Mask:
+        """Return who has not been removed from the network, (K,)."""
+        if self._settings.kind == "absent" and self.has_begun(round_number):
+            return ~self.peers
+        return np.ones_like(self.peers)
+
     def impostors(self, strategies: list[Strategy]) -> list[Strategy]:
         """Return each peer's strategy: honest ones, or what poisoned peers have instead."""
         kinds = {"delusional": DeludedImpostor, "liar": Liar}

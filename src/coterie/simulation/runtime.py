@@ -208,9 +208,7 @@ class Runtime(ABC):
         answers: Answers = {peer: {} for peer in requests}
         jobs, places, own = [], [], []
         for peer, request in requests.items():
-            samples: Samples = getattr(self._state.samples[peer], request.data)
-            if request.at_most is not None:
-                samples = samples.first(request.at_most)
+            samples = self._measured_on(now, peer, request)
             for other in request.peers:
                 if other == peer and samples is self._state.samples[peer].validation:
                     own.append(peer)  # perhaps known already
@@ -222,6 +220,14 @@ class Runtime(ABC):
         for (peer, other), result in zip(places, results, strict=True):
             answers[peer][other] = result.losses
         return answers
+
+    def _measured_on(self, now: Round, peer: int, request: Validate) -> Samples:
+        """Return the samples that models shall be measured on."""
+        data = self._state.samples[peer]
+        if request.data not in ("validation", "train"):
+            raise self._broken(now, peer, f"asked to measure on {request.data!r} data")
+        samples = data.validation if request.data == "validation" else data.train
+        return samples if request.at_most is None else samples.first(request.at_most)
 
     def _model(self, now: Round, peer: int, other: int) -> ModelReference:
         """Return where my working model lies, or one that I fetched."""

@@ -96,7 +96,7 @@ class WatchSettings(Settings):
 
 
 PoisonKind: TypeAlias = Literal[
-    "none", "sign-flip", "noise", "label-flip", "stale", "delusional", "liar"
+    "none", "sign-flip", "noise", "label-flip", "stale", "delusional", "liar", "absent"
 ]
 
 
@@ -111,7 +111,8 @@ class PoisonSettings(Settings):
     """sign-flip: publishes its model with the last training undone twice; noise: its model with
     normal noise, as wide as the values of each tensor; label-flip: trains and validates on labels
     C−1−y (regression: −y); stale: always its last honest model; delusional: merges peers of all
-    other true clusters; liar: says the opposite of what it found about others."""
+    other true clusters; liar: says the opposite of what it found about others; absent: takes no part
+    any more, which tells what the others' harm is beside what is missed of them."""
     share: float | None = Field(None, ge=0, le=1)
     """How many peers are poisoned, of all or of `cluster`; or:"""
     count: int | None = Field(None, ge=0)

@@ -119,7 +119,7 @@ class Simulation:
         now = Round(
             number=number,
             step=step,
-            online=self.state.network.begin(number),
+            online=self.state.network.begin(number) & self.state.poisoning.present(number),
             stopped=self.state.progress.stopped.copy(),
             truth=GroundTruth(self.world.clusters(step)),
         )

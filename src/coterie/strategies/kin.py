@@ -133,6 +133,6 @@ class Kin(Strategy):
         return Beliefs(
             me.others[known],
             found[known],
-            np.ones(len(known), dtype=bool),
+            self.table.is_own(me.others[known]),
             np.full(len(known), np.nan),
         )

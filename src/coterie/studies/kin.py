@@ -20,7 +20,8 @@ PUBLISHED_PANM = "panm-inverse-loss"
 COMMON = {"initialisation": "common"}
 SAME_RATE = {"training.learning_rate": 3e-3}
 """For the synthetic task, whose published learning rates differ by strategy."""
-POISONS = ("sign-flip", "noise", "label-flip", "stale", "liar")
+POISONS = ("absent", "sign-flip", "noise", "label-flip", "stale", "liar")
+"""The first tells what is lost because their data are missing."""
 POISONED_SHARE = 0.3
 DELUSION = {
     "poison.kind": "delusional",

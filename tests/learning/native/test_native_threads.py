@@ -87,3 +87,13 @@ def test_a_whole_simulation_is_the_same_for_any_number_of_threads():
     for table, models in results[1:]:
         assert_same_table(table, results[0][0])
         assert models == results[0][1]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_closed_trainer_says_so_instead_of_waiting_for_ever(threads):
+    bench = NativeBench(digits_like, image_pool(4, DIGITS_LIKE, 4), threads=threads)
+    job = EvaluateJob(ModelReference("current", 0), Samples(0, 0, 4))
+    bench.trainer.evaluate([job])
+    bench.trainer.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        bench.trainer.evaluate([job])

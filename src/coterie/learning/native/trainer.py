@@ -72,6 +72,7 @@ class NativeTrainer(Trainer):
         for _ in range(threads):
             self._networks.put(Network(library, steps, shape, is_classification=is_classification))
         self._threads = threads
+        self._is_closed = False
         self._executor = ThreadPoolExecutor(threads) if threads > 1 else None
 
     def train(self, jobs: Sequence[TrainJob]) -> list[float]:
@@ -84,6 +85,7 @@ class NativeTrainer(Trainer):
 
     def close(self) -> None:
         """End the threads and free the memory of the networks."""
+        self._is_closed = True
         if self._executor is not None:
             self._executor.shutdown(wait=True, cancel_futures=True)
         while not self._networks.empty():
@@ -92,6 +94,8 @@ class NativeTrainer(Trainer):
     def _deal(
         self, work: Callable[[Sequence[Job]], list[Result]], jobs: Sequence[Job]
     ) -> list[Result]:
+        if self._is_closed:  # there is no network left to wait for
+            raise RuntimeError("This trainer was closed, and has freed what it worked with.")
         if self._executor is None or len(jobs) < 2:
             return work(jobs)
         size = max(1, len(jobs) // (CHUNKS_PER_THREAD * self._threads))
