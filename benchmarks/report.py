@@ -1,13 +1,17 @@
-"""How long `coterie report` takes, and how large its page is: python benchmarks/report.py.
+"""How long `coterie report` takes, and how large its page is.
+
+usage: python benchmarks/report.py [--peers N …] [--rounds N] [--seeds N] [--runs FOLDER …] [--save]
 
 Run folders of 3 strategies × 3 seeds × 300 rounds are made up, in the tables that runs record:
 first of 100 peers, whose page should take at most 20 s and 15 MB, then of 1,000, at most 25 MB.
+--runs reports real ones beside them.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import resource
 import subprocess
 import sys
 import tempfile
@@ -21,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from coterie.benchmarking.machine import machine
 from coterie.config import RunConfig, with_changes
 from coterie.execution import Run
 from coterie.experiment import Experiment
@@ -31,35 +36,62 @@ from coterie.simulation.believing import asked_peers
 from coterie.simulation.records import SCHEMAS
 from coterie.simulation.round import MEASURES
 
+RESULTS = Path(__file__).parent / "results"
 CLUSTERS, FETCHES, MODEL_BYTES = 4, 5, 21_000
 NAMES = ("0°", "90°", "180°", "270°")
-CHOOSY = {"local": 0.0, "random": 0.0, "dac": 0.9}
+CHOOSY = {"local": 0.0, "dac": 0.9, "kin": 0.9}
 """By strategy: with which probability peers fetch from their own cluster in the end."""
 Columns = dict[str, Any]
 
 
 def main() -> None:
-    """Make up runs, report them, and print seconds and megabytes as JSON."""
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--peers", type=int, nargs="+", default=[100, 1000])
+    """Make up runs, report them, and print, and keep, seconds and megabytes as JSON."""
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    arguments.add_argument("--peers", type=int, nargs="*", default=[100, 1000])
     arguments.add_argument("--rounds", type=int, default=300)
     arguments.add_argument("--seeds", type=int, default=3)
+    arguments.add_argument("--runs", type=Path, nargs="*", default=[])
+    arguments.add_argument("--save", action="store_true")
     given = arguments.parse_args()
+    pages: list[dict[str, Any]] = []
     for num_peers in given.peers:
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place) / "runs"
             make_runs(folder, num_peers, given.rounds, given.seeds)
-            print(json.dumps({"peers": num_peers, **measure(folder)}), flush=True)
+            pages.append({"runs": "made up", **measure(folder)})
+    pages += [{"runs": "real", **measure(folder)} for folder in given.runs]
+    report = machine() | {"pages": pages}
+    print(json.dumps(report, indent=2))
+    if given.save:
+        RESULTS.mkdir(exist_ok=True)
+        path = RESULTS / f"{report['date']}-report.json"
+        path.write_text(json.dumps(report, indent=2) + "\n")
+        print(f"kept in {path}")
 
 
-def measure(folder: Path) -> dict[str, float]:
-    """Return the seconds that the whole command takes, and the page's megabytes."""
-    target = folder.parent / "report.html"
-    command = [sys.executable, "-m", "coterie.cli", "report", str(folder), "-o", str(target)]
-    begun = time.perf_counter()
-    subprocess.run(command, check=True, capture_output=True)
-    seconds = time.perf_counter() - begun
-    return {"seconds": round(seconds, 1), "megabytes": round(target.stat().st_size / 1e6, 1)}
+def measure(folder: Path) -> dict[str, Any]:
+    """Return what a folder holds, the seconds of the whole command, and the page's megabytes."""
+    runs = Experiment.open(folder).runs
+    with tempfile.TemporaryDirectory() as place:
+        target = Path(place) / "report.html"
+        command = [sys.executable, "-m", "coterie.cli", "report", str(folder), "-o", str(target)]
+        begun, used = time.perf_counter(), _processor_seconds()
+        subprocess.run(command, check=True, capture_output=True)
+        return {
+            "num_runs": len(runs),
+            "strategies": list(dict.fromkeys(run.config.label for run in runs)),
+            "peers": runs[0].config.peers.count,
+            "rounds": runs[0].config.rounds,
+            "seconds": round(time.perf_counter() - begun, 1),
+            "cpu_seconds": round(_processor_seconds() - used, 1),
+            "megabytes": round(target.stat().st_size / 1e6, 1),
+        }
+
+
+def _processor_seconds() -> float:
+    """Return what ended commands have used: on a busy computer it says more than the clock."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def make_runs(folder: Path, num_peers: int, rounds: int, seeds: int) -> None:
@@ -112,20 +144,27 @@ def made_up(config: RunConfig) -> Iterator[tuple[str, Columns]]:
             yield from _exchanged(rng, who, share * CHOOSY[config.label])
         if number > 0:
             yield "similarities", _similarities(rng, who)
-        if config.label == "dac" and number % (-(-rounds // 20)) == 0:
+        if config.label != "local" and number % (-(-rounds // 20)) == 0:
             yield "beliefs", _beliefs(rng, who, share)
+        if config.label == "kin" and number > 0:
+            yield "chosen_neighbours", _chosen(rng, who, share)
         yield "timings", {"round": [number], "wall_seconds": [0.1], "cpu_seconds": [0.2]}
 
 
 def _metrics(who: Columns, levels: Any, *, tested: bool, fetched: bool) -> Columns:
     count = len(levels)
     values = {name: 1 - levels if "loss" in name else levels for name in MEASURES}
-    for name in ("test_loss", "test_accuracy"):
-        values[name] = values[name] if tested else np.full(count, np.nan)
+    for name in MEASURES:
+        if name.startswith("test_") and not tested:
+            values[name] = np.full(count, np.nan)
     models = np.full(count, FETCHES if fetched else 0)
     traffic = {f"models_{side}": models for side in ("received", "sent")}
     traffic |= {f"bytes_{side}": models * MODEL_BYTES for side in ("received", "sent")}
-    return {**who, "step": np.zeros(count), "status": ["active"] * count, **values, **traffic}
+    return {**who, "step": np.zeros(count), **_state(count), **values, **traffic}
+
+
+def _state(count: int) -> Columns:
+    return {"status": ["active"] * count, "poisoned": np.zeros(count, dtype=bool)}
 
 
 def _exchanged(rng: Any, who: Columns, choosy: float) -> Iterator[tuple[str, Columns]]:
@@ -180,6 +219,19 @@ def _beliefs(rng: Any, who: Columns, share: float) -> Columns:
         "origin": origins,
         "similarity": 0.5 + 0.3 * same + 0.1 * rng.random(len(peers)),
         "probability": np.where(same, 1 + 9 * share, 1.0) / count,
+    }
+
+
+def _chosen(rng: Any, who: Columns, share: float) -> Columns:
+    """Return lists of neighbours that are less and less of other clusters."""
+    others = np.bincount(who["cluster"])[who["cluster"]] - 1
+    same = rng.binomial(others, share)
+    strangers = rng.binomial(others, 1 - share)
+    return {
+        **who,
+        "num_chosen": same + strangers,
+        "num_same_cluster": same,
+        "num_true": others,
     }
 
 

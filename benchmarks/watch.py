@@ -3,8 +3,9 @@
 usage: python benchmarks/watch.py [--preset NAME] [--rounds N] [--repeats N] [--viewers N]
        [--data-root DIR] [--save]
 
-Time is that of the rounds, as the run itself records it; the median of each kind is compared. What
-the watching process used of a processor is measured too: it is what a run on all cores loses.
+Time is that of the rounds, as the run itself records it; the median of each kind is compared, on
+the clock and of the processors, which says more on a busy computer. What the watching process used
+is measured too, as a share of the whole computer: it is what a run on all cores loses.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import psutil
@@ -41,22 +42,27 @@ def main() -> None:
     parser.add_argument("--data-root")
     parser.add_argument("--save", action="store_true")
     options = parser.parse_args()
-    seconds: dict[bool, list[float]] = {False: [], True: []}
-    used: list[float] = []
+    found: dict[bool, list[Measured]] = {False: [], True: []}
     for _ in range(options.repeats):
         for is_watched in (False, True):
-            wall, watching = measure(options, is_watched)
-            seconds[is_watched].append(wall)
-            used += [watching / wall] if is_watched else []
-    alone, watched = (statistics.median(seconds[kind]) for kind in (False, True))
-    report: dict[str, Any] = machine() | {
+            found[is_watched].append(measure(options, is_watched))
+    alone, watched = found[False], found[True]
+    about = machine()
+    report: dict[str, Any] = about | {
         "preset": options.preset,
         "rounds": options.rounds,
         "viewers": options.viewers,
-        "seconds_alone": [round(each, 2) for each in seconds[False]],
-        "seconds_watched": [round(each, 2) for each in seconds[True]],
-        "added_percent": round(100 * (watched / alone - 1), 2),
-        "percent_of_one_core": round(100 * statistics.median(used), 2),
+        "seconds_alone": [round(each.wall, 2) for each in alone],
+        "seconds_watched": [round(each.wall, 2) for each in watched],
+        "added_percent": added([each.wall for each in alone], [each.wall for each in watched]),
+        "cpu_seconds_alone": [round(each.cpu, 2) for each in alone],
+        "cpu_seconds_watched": [round(each.cpu, 2) for each in watched],
+        "added_cpu_percent": added([each.cpu for each in alone], [each.cpu for each in watched]),
+        "watching_cpu_seconds": [round(each.watching, 2) for each in watched],
+        "percent_of_the_computer": round(
+            100 * statistics.median(each.watching / each.wall for each in watched) / about["cores"],
+            2,
+        ),
     }
     print(json.dumps(report, indent=2))
     if options.save:
@@ -66,8 +72,21 @@ def main() -> None:
         print(f"kept in {path}")
 
 
-def measure(options: argparse.Namespace, is_watched: bool) -> tuple[float, float]:
-    """Run once; return the seconds of all rounds, and the processor's that watching took."""
+class Measured(NamedTuple):
+    """The seconds of all rounds, on the clock and of the processors, and those of watching."""
+
+    wall: float
+    cpu: float
+    watching: float
+
+
+def added(alone: list[float], watched: list[float]) -> float:
+    """Return by how many percent the median of watched runs is above that of the others."""
+    return round(100 * (statistics.median(watched) / statistics.median(alone) - 1), 2)
+
+
+def measure(options: argparse.Namespace, is_watched: bool) -> Measured:
+    """Run once."""
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "run"
         command = [sys.executable, "-m", "coterie.cli", "run", options.preset]
@@ -78,7 +97,8 @@ def measure(options: argparse.Namespace, is_watched: bool) -> tuple[float, float
         watching = Watching(process, options.viewers, target) if is_watched else None
         process.communicate()
         timings = pq.read_table(target / "dac-seed0" / "timings.parquet")
-        return float(timings["wall_seconds"].to_numpy().sum()), watching.seconds if watching else 0
+        wall, cpu = (float(timings[f"{kind}_seconds"].to_numpy().sum()) for kind in ("wall", "cpu"))
+        return Measured(wall, cpu, watching.seconds if watching else 0.0)
 
 
 class Watching(threading.Thread):

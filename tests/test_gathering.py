@@ -100,6 +100,22 @@ def test_what_changes_no_result_does_not_tell_runs_apart(runs):
     assert list(gather([runs]).by_label()) == ["random (out)", "local", "random (out 2)"]
 
 
+def test_a_folder_of_output_folders_has_all_their_runs(original, tmp_path):
+    study = tmp_path / "study"
+    for name, preset in (("first", "digits"), ("second", "digits"), ("third", "digits-methods")):
+        shutil.copytree(original, study / name)
+        for config in study.glob(f"{name}/*/config.yaml"):
+            text = config.read_text().replace("preset: digits\n", f"preset: {preset}\n")
+            text = text.replace("rounds: 4\n", "rounds: 5\n") if name == "second" else text
+            config.write_text(text)
+    found = gather([study])
+    assert found.problems == ()
+    labels = {run.recorded.folder.parent.name: run.label for run in found.runs if run.seed == 0}
+    assert len(found.runs) == 12
+    # Only where two of a name would stand in one table are they told apart.
+    assert labels == {"first": "local (first)", "second": "local (second)", "third": "local"}
+
+
 def test_runs_without_a_round_are_told(runs):
     stop(runs / "random-seed0", 0)
     found = gather([runs])

@@ -26,7 +26,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from coterie.config import RunConfig, build_model, to_yaml
 from coterie.data.scenario import Scenario
-from coterie.errors import StorageError
+from coterie.errors import Interrupted, StorageError
 from coterie.learning.choice import Tell
 from coterie.reports.tables import Outcome, outcome
 from coterie.simulation.checkpoint import Checkpoints
@@ -109,7 +109,11 @@ def execute(
     asked_to_stop: Callable[[], bool] | None = None,
     how_to_continue: str,
 ) -> None:
-    """Run, or resume, one run, unless it has finished."""
+    """Run, or resume, one run, unless it has finished.
+
+    After Ctrl-C in its last round it is finished, and then an `Interrupted` says so: there may be
+    other runs to come. Whoever gives `asked_to_stop` knows it.
+    """
     with locked(run.folder):
         if run.outcome is not None:
             return
@@ -125,7 +129,7 @@ def execute(
             tell=tell,
         ) as simulation:
             try:
-                run_to_end(
+                was_asked = run_to_end(
                     simulation,
                     recorder,
                     Checkpoints(run.folder / "checkpoints"),
@@ -135,6 +139,8 @@ def execute(
                     asked_to_stop=asked_to_stop,
                 )
                 finish(run, recorder, simulation)
+                if was_asked and asked_to_stop is None:
+                    raise Interrupted(f"Stopped by Ctrl-C; {run.folder.name} has finished.")
             except StorageError as error:
                 # What was wrong before the first round would be wrong again.
                 if simulation.next_round > 0:

@@ -222,7 +222,8 @@ class Experiment:
                     how_to_continue=how_to_continue(self.folder),
                 )
             except Interrupted:
-                raise
+                if failures.num_not_started or run.outcome is None:
+                    raise
             except CoterieError as error:
                 failures.add(run.folder.name, error)
             audience.on_end(run)

@@ -6,7 +6,7 @@ A run that is damaged, or has recorded nothing yet, is a problem to tell and cos
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -52,6 +52,13 @@ class FoundRun:
             return self.finished.is_accuracy
         accuracies = self.recorded.table("metrics")["validation_accuracy_trained"].to_numpy()
         return not np.isnan(accuracies).all()
+
+    @cached_property
+    def poisoned(self) -> tuple[int, ...]:
+        """The peers that misbehave in some round; none of the results is theirs."""
+        metrics = self.recorded.table("metrics")
+        found = pc.unique(metrics.filter(metrics["poisoned"])["peer"])
+        return tuple(sorted(found.to_pylist()))
 
     @cached_property
     def last_tested(self) -> int:
@@ -116,6 +123,30 @@ def gather_runs(runs: Iterable[tuple[Run, Recorded]], problems: Sequence[str] = 
     return Gathered(tuple(_named_clusters(_distinct(found, told))), tuple(told))
 
 
+def about_poison(by_label: Mapping[str, Sequence[FoundRun]]) -> list[str]:
+    """Say under which strategies how many peers were poisoned; nothing if nobody was."""
+    found: dict[str, dict[str, str]] = {}
+    for label, (run, *_) in by_label.items():
+        if run.poisoned:
+            poison = run.config.poison
+            how = (
+                f"{len(run.poisoned)} of {run.recorded.num_peers} peers are poisoned from round "
+                f"{poison.from_round} on"
+            )
+            found.setdefault(how, {})[label] = poison.kind
+    ending = "; all results are those of the honest ones."
+    return [
+        f"{how} ({next(iter(kinds.values()))}){ending}"
+        if len(kinds) == len(by_label) and len({*kinds.values()}) == 1
+        else f"With {_listed(kinds)}, {how}{ending}"
+        for how, kinds in found.items()
+    ]
+
+
+def _listed(kinds: Mapping[str, str]) -> str:
+    return ", ".join(f"{label} ({kind})" for label, kind in kinds.items())
+
+
 def recorded_runs(experiment: Experiment) -> list[Recorded]:
     """Return the tables of every run; in a sweep, what varies is part of the strategy's name."""
     keys = experiment.grid.varied if experiment.grid else ()
@@ -130,25 +161,37 @@ def recorded_runs(experiment: Experiment) -> list[Recorded]:
 
 
 def open_runs(folder: Path, problems: list[str]) -> list[tuple[Run, Recorded]]:
-    """Return the runs of a folder; of one whose list of runs is lost, those that are there."""
+    """Return the runs of a folder; of one whose list of runs is lost, those that are there.
+
+    A folder of output folders, such as that of a study, has all of their runs.
+    """
 
     def tell(error: CoterieError) -> None:
         problems.append(str(error))
 
+    if inside := output_folders(folder):
+        return [pair for each in inside for pair in open_runs(each, problems)]
     try:
         experiment = Experiment.open(folder, tell)
     except CoterieError as error:
         tell(error)
-        inside = [] if (folder / CONFIG).exists() else _run_folders(folder)
+        inside = [] if (folder / CONFIG).exists() else _folders_with(CONFIG, folder)
         return [pair for each in inside for pair in open_runs(each, problems)]
     return list(zip(experiment.runs, recorded_runs(experiment), strict=True))
 
 
-def _run_folders(folder: Path) -> list[Path]:
+def output_folders(folder: Path) -> list[Path]:
+    """Return the output folders in a folder that is none itself, such as that of a study."""
+    if any((folder / name).exists() for name in (EXPERIMENT, CONFIG)):
+        return []
+    return _folders_with(EXPERIMENT, folder)
+
+
+def _folders_with(name: str, folder: Path) -> list[Path]:
     with explained(f"look into {folder}"):
         if not folder.is_dir():
             return []
-        return sorted(each for each in folder.iterdir() if (each / CONFIG).is_file())
+        return sorted(each for each in folder.iterdir() if (each / name).is_file())
 
 
 def _distinct(runs: Sequence[FoundRun], problems: list[str]) -> list[FoundRun]:
@@ -157,12 +200,11 @@ def _distinct(runs: Sequence[FoundRun], problems: list[str]) -> list[FoundRun]:
     Of two runs with the same seed, one that has finished is kept.
     """
     labels = _labels(runs)
-    kept: dict[tuple[str, int], FoundRun] = {}
+    kept: dict[tuple[str, str, int], FoundRun] = {}
     for run in sorted(runs, key=lambda run: run.finished is None):
         recorded = replace(run.recorded, label=labels[run.label, _settings(run.config)])
-        first = kept.setdefault(
-            (recorded.label, run.seed), replace(run, recorded=recorded)
-        ).recorded
+        key = (run.config.preset, recorded.label, run.seed)
+        first = kept.setdefault(key, replace(run, recorded=recorded)).recorded
         if first.folder != recorded.folder:
             problems.append(
                 f"{recorded.folder} is left out: {first.folder} holds a run of the same strategy "
@@ -173,13 +215,16 @@ def _distinct(runs: Sequence[FoundRun], problems: list[str]) -> list[FoundRun]:
 
 
 def _labels(runs: Sequence[FoundRun]) -> dict[tuple[str, str], str]:
-    """Return what runs of a label and of certain settings are called: each by its own name."""
-    origins: dict[str, dict[str, str]] = {}
+    """Return what runs of a label and of certain settings are called: each by its own name.
+
+    Runs of different presets never meet in a table, so they may share one.
+    """
+    origins: dict[tuple[str, str], dict[str, str]] = {}
     for run in runs:
-        same = origins.setdefault(run.label, {})
+        same = origins.setdefault((run.config.preset, run.label), {})
         same.setdefault(_settings(run.config), _origin(run.recorded.folder))
     labels: dict[tuple[str, str], str] = {}
-    for label, kinds in origins.items():
+    for (_, label), kinds in origins.items():
         seen: Counter[str] = Counter()
         for settings, origin in kinds.items():
             seen[origin] += 1

@@ -146,9 +146,11 @@ def run_command(experiment: Experiment, point: Point) -> str:
     words += ["--seed", str(seeds[0])] if seeds[0] else []
     words += ["--scale", repr(asked.scale)] if asked.scale != 1 else []
     fixed = {key: written(value) for key, value in asked.changes.items()}
-    chosen = {key: value for key, value in point.values.items() if value is not None}
-    for key, value in {**fixed, **chosen}.items():
-        words += ["--set", f"{key}={value}"]
+    (config,) = (r.config for r in experiment.runs if r.folder.name == point.trials[0].run)
+    for key, value in {**fixed, **point.values}.items():
+        # What this strategy does not have was for others, and would be refused.
+        if value is not None and value_of(config, key) is not None:
+            words += ["--set", f"{key}={value}"]
     return shlex.join(words)
 
 

@@ -16,7 +16,7 @@ VERDICTS = "verdicts"
 NAMES = ("verdicts", "own", "doubted", "ages", "evidence", "hearsay")
 """What is kept of every peer.
 
-`own` is 1 if I came to the verdict, 0 if I was told it; `doubted` is 1 if its word turned out wrong.
+`own` is 1 if I came to the verdict, 0 if I was told it; `doubted` is 1 if its word was found wrong.
 """
 UNKNOWN = np.array((np.nan, 0, 0, 0, 0, 0), dtype=[(name, np.float64) for name in NAMES])
 """What is kept of a peer nothing is known about."""

@@ -106,8 +106,9 @@ def digits(browser, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def drift(browser, tmp_path_factory) -> Path:
-    """Return the page of runs whose data shift, with peers that were watched."""
+    """Return the page of runs whose data shift, with watched peers and poisoned ones."""
     watched = ("--set", "watch.peers=[0, 5]", "--set", "drift.every=5")
+    watched += ("--set", "poison={kind: noise, count: 2}")
     return _reported(
         tmp_path_factory.mktemp("drift"),
         ("digits-drift", "--strategy", "local,dac", "--rounds", 12, "--peers", 12, *watched),

@@ -53,6 +53,27 @@ def test_a_drift_marks_its_shifts_and_shows_watched_peers(open_page, drift):
     assert picture(opened, "similarity") != before
 
 
+def test_poisoned_peers_are_rings_in_the_graph(open_page, drift):
+    opened = open_page(drift)
+    dots = opened.page.locator("#graph circle").all()
+    rings = [each for each in dots if each.get_attribute("stroke-width") == "3"]
+    assert (len(dots), len(rings)) == (12, 2)
+    assert all("poisoned" in each.locator("title").text_content() for each in rings)
+    assert "poisoned" in opened.page.locator("#graph .legend").inner_text()
+    assert "2 of 12 peers are poisoned" in opened.page.locator("#summary").inner_text()
+    assert "(2) are left out" in opened.page.locator("#gains").inner_text()
+
+
+def test_whiskers_stay_within_what_an_accuracy_can_be(open_page, digits):
+    opened = open_page(digits)
+    bars = opened.page.evaluate(
+        """() => document.querySelector("#frontier .picture").data.filter((t) => t.error_y)
+        .map((t) => [t.y[0] - t.error_y.arrayminus[0], t.y[0] + t.error_y.array[0]])"""
+    )
+    assert len(bars) == 3
+    assert all(0 <= low < high <= 100 for low, high in bars)
+
+
 @pytest.mark.parametrize("name", ["heatmap", "graph", "beliefs"])
 def test_the_slider_moves_through_time_by_keyboard(open_page, digits, name):
     opened = open_page(digits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import shlex
 import shutil
@@ -13,7 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import SMALL, Answer, coterie, end, refused, results, run_with, start
+from watching_runs import create
 
+from coterie.errors import Interrupted
+from coterie.execution import Glimpse, Run
+from coterie.experiment import Experiment
 from coterie.simulation.records import read_table
 
 LONG = (*SMALL, "--rounds", 12, "--set", "checkpoint_every=1")
@@ -157,3 +162,27 @@ def test_the_disk_is_full(undisturbed, tmp_path):
     assert read_table(folder / "random-seed0", "metrics").num_rows >= 2 * 8
     assert coterie("resume", folder, "--threads", 1).code == 0
     assert results(folder) == undisturbed
+
+
+class TestCtrlCInTheLastRound:
+    """The run is finished then, but whoever pressed it wants no other to begin."""
+
+    def stop_in_last_round(self, experiment: Experiment, name: str) -> None:
+        def on_round(run: Run, glimpse: Glimpse) -> None:
+            if (run.folder.name, glimpse.round) == (name, run.config.rounds):
+                os.kill(os.getpid(), signal.SIGINT)
+
+        experiment.run(threads=1, on_round=on_round, tell=len)
+
+    def test_other_runs_do_not_begin(self, tmp_path):
+        experiment = create(tmp_path / "out", ["local", "random"], [0], rounds=2)
+        with pytest.raises(Interrupted, match="local-seed0 has finished"):
+            self.stop_in_last_round(experiment, "local-seed0")
+        assert [run.outcome is not None for run in experiment.runs] == [True, False]
+        assert not (experiment.runs[1].folder / "timings").exists()
+        assert len(experiment.run(threads=1)) == 2
+
+    def test_where_nothing_is_left_nothing_is_stopped(self, tmp_path):
+        experiment = create(tmp_path / "out", ["local", "random"], [0], rounds=2)
+        self.stop_in_last_round(experiment, "random-seed0")
+        assert all(run.outcome is not None for run in experiment.runs)

@@ -109,6 +109,15 @@ def test_the_selected_setting_is_marked_and_can_be_run(swept, tmp_path):
         )
 
 
+def test_the_command_of_a_strategy_leaves_out_what_is_set_for_others(swept, tmp_path):
+    """Local fetches nothing, so a run of it alone would refuse strategy.fetches."""
+    _, out = swept
+    (command,) = [line for line in out.splitlines() if "coterie run" in line and " local " in line]
+    done = coterie(*shlex.split(command)[1:], "--threads", 1, "--out", tmp_path / "out")
+    assert done.code == 0, done.err
+    assert "--set peers.count=8" in command
+
+
 def test_side_by_side_gives_the_same_bits(swept, tmp_path):
     done = coterie(
         "sweep", "digits", *TAUS, "--select", "--side-by-side", 3, "--out", tmp_path / "out"

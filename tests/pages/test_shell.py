@@ -9,11 +9,13 @@ import json
 import re
 from importlib import resources
 
+import pytest
 from stories import metrics, run
 
 from coterie.gathering import Gathered
 from coterie.pages.shell import COMPONENTS, page, static
-from coterie.pages.story import story
+from coterie.pages.story import story, titles
+from coterie.pages.subjects import subjects
 
 HOSTILE = "</script><script>alert(1)</script><!--\u2028&amp;<img src=x onerror=alert(2)>"
 
@@ -68,6 +70,14 @@ def test_our_files_ask_for_nothing_from_elsewhere():
         text = each.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
         for word in ("http:", "https:", "@import", "fetch(", "innerHTML", "eval(", "new Function"):
             assert word not in text, f"{each.name} contains {word}"
+
+
+@pytest.mark.parametrize(
+    ("names", "title"), [("abcde", "own: a, b, c, d, e"), ("abcdef", "own: a, b, c, d, 2 more")]
+)
+def test_a_title_names_few_strategies(names, title):
+    runs = tuple(run(name, metrics=metrics(0, [0.5] * 4)) for name in names)
+    assert titles(subjects(Gathered(runs, ()))) == [title]
 
 
 def test_runs_on_other_data_are_told_apart():

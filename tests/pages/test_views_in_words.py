@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from stories import metrics, run, subject
 
 from coterie.pages.views.gains import gains
 from coterie.pages.views.settings import settings
 from coterie.pages.views.summary import summary
+from coterie.simulation.settings import PoisonSettings
 
 ALONE = [0.5, 0.5, 0.5, 0.5]
 
@@ -69,6 +72,37 @@ def test_the_summary_says_who_did_best_and_who_was_harmed():
     assert told["table"]["head"][:4] == ["strategy", "left", "right", "mean"]
     assert told["table"]["rows"][told["table"]["best"]][0] == "oracle"
     assert told["table"]["rows"][1][2].startswith("71.00 ± ")
+
+
+def poisoned(label, kind, levels=ALONE):
+    """Return a run whose last peer misbehaves from its first round on."""
+    nobody = float("nan")
+    rows = [row for n in range(3) for row in metrics(n, levels)]
+    for row in rows:
+        if row["peer"] == 3:
+            row |= {
+                "poisoned": True,
+                "test_accuracy": nobody,
+                "validation_accuracy_trained": nobody,
+            }
+    found = run(label, metrics=rows)
+    poison = PoisonSettings(kind=kind, count=1)
+    return replace(found, config=found.config.model_copy(update={"poison": poison}))
+
+
+def test_poisoned_peers_are_told_and_counted_nowhere():
+    alone, dac = one("local", ALONE, strategy="local"), poisoned("dac", "noise", [0.4, *ALONE[1:]])
+    told = summary(subject(alone, dac))["sentences"]
+    assert "dac 1 of 3 (33%)" in told[-2]
+    how = "1 of 4 peers are poisoned from round 1 on"
+    honest = "all results are those of the honest ones."
+    assert told[-1] == f"With dac (noise), {how}; {honest}"
+    assert ["poisoned peers", told[-1]] in settings(subject(alone, dac))["facts"]
+    [found] = gains(subject(alone, dac))["runs"]
+    assert (found["num_poisoned"], found["gains"][3]) == (1, None)
+    both = poisoned("dac", "noise"), poisoned("kin", "noise")
+    assert summary(subject(*both))["sentences"][-1] == f"{how} (noise); {honest}"
+    assert not any("poisoned" in sentence for sentence in summary(subject(alone))["sentences"])
 
 
 def test_a_lead_that_may_be_chance_is_called_so():

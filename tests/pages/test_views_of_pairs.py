@@ -41,6 +41,13 @@ def test_who_fetched_whom_in_the_order_by_cluster():
     assert second.tolist() == [[0, 1, 1, 0], [0] * 4, [0] * 4, [0] * 4]
 
 
+@pytest.mark.parametrize("view", [heatmap, graph])
+def test_who_is_poisoned_is_known(view):
+    bad = [{**row, "poisoned": row["peer"] == 2} for row in rows()]
+    [shown] = view(subject(run("dac", metrics=bad, exchanges=fetches(1, [(0, 2)]))))["runs"]
+    assert shown["poisoned"] == [2]
+
+
 def test_who_exchanges_nothing_is_named():
     dac = run("dac", metrics=rows(), exchanges=fetches(1, [(0, 2)]))
     found = heatmap(subject(run("local", strategy="local", metrics=rows()), dac))

@@ -58,6 +58,11 @@ def test_one_step_by_hand():
     assert found([8, 10], [0, 2, 9]) == [8, 9, 10]
 
 
+def test_scores_move_until_nobody_wants_to():
+    """9 leaves and comes back, and 8 follows a step later: one step alone would miss them."""
+    assert found([9, 12], [8, 0, 2, 11, 10, 1]) == [8, 9, 10, 11, 12]
+
+
 def test_the_larger_class_is_the_likelier_one():
     """The share β counts: without it, 7 would join the class of 6 (μ = 6, σ² = 0.369).
 

@@ -142,7 +142,7 @@ ANALYSES = (
     ),
     Analysis(
         "recovery",
-        "rounds until the mean level before a shift was regained",
+        "validation accuracy, or loss, around shifts; rounds until it was regained",
         lambda run, window: recovery(run.table("metrics"), window),
         recovery_per_shift,
         ("shift",),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from coterie.comparing.comparison import Compared, Line, Value
 from coterie.comparing.statistics import LEVELS, MIN_SEEDS, TEST, Difference
+from coterie.gathering import about_poison
 
 UNKNOWN = "–"
 UNFINISHED = "†"
@@ -132,6 +133,9 @@ def _notes(compared: Compared) -> Iterator[str]:
                     f"{run.recorded.last_round} of {run.config.rounds}, last tested after round "
                     f"{run.last_tested}; no difference counts it."
                 )
+    yield from about_poison(
+        {line.label: [entry.run for entry in line.entries] for line in compared.lines}
+    )
     if compared.published:
         labels = {entry.run.config.label for line in compared.lines for entry in line.entries}
         yield from compared.published.caption(labels).split("\n")

@@ -33,6 +33,8 @@ VIEWS: dict[str, Callable[[Subject], Json]] = {
     "settings": settings,
 }
 """All views, in the order in which a page shows them."""
+MAX_NAMED = 5
+"""How many strategies a title names at most."""
 
 
 def story(gathered: Gathered) -> Json:
@@ -61,5 +63,7 @@ def titles(found: Sequence[Subject]) -> list[str]:
 
 
 def _title(subject: Subject) -> str:
-    strategies = ", ".join(subject.labels[:4]) + (", …" if len(subject.labels) > 4 else "")
-    return f"{subject.config.preset}: {strategies}"
+    labels = subject.labels
+    if len(labels) > MAX_NAMED:
+        labels = (*labels[: MAX_NAMED - 1], f"{len(labels) - MAX_NAMED + 1} more")
+    return f"{subject.config.preset}: {', '.join(labels)}"

@@ -72,10 +72,6 @@ def scaled(
         changes["poison.from_round"] = _whole(wanted.poison.from_round * time)
     if wanted.poison.count:
         changes["poison.count"] = _whole(wanted.poison.count * size)
-    if wanted.poison.kind != "none":
-        changes["poison.from_round"] = _whole(wanted.poison.from_round * time)
-    if wanted.poison.count:
-        changes["poison.count"] = _whole(wanted.poison.count * size)
     if not isinstance(wanted.drift, NoDrift):
         changes["drift.every"] = _whole(wanted.drift.every * time)
     part = _whole(fewest_fetches * size) / fewest_fetches

@@ -35,11 +35,11 @@ def run_to_end(
     *,
     tell: Tell = print,
     **how: Unpack[Advancing],
-) -> None:
+) -> bool:
     """Resume, if there is something to, and advance until finished; see `advance_to_end`."""
     if checkpoints is not None:
         resume(simulation, recorder, checkpoints, tell)
-    advance_to_end(simulation, recorder, checkpoints, tell=tell, **how)
+    return advance_to_end(simulation, recorder, checkpoints, tell=tell, **how)
 
 
 def advance_to_end(
@@ -52,8 +52,10 @@ def advance_to_end(
     tell: Tell = print,
     asked_to_stop: Callable[[], bool] | None = None,
     records_in_checkpoints: bool = False,
-) -> None:
+) -> bool:
     """Advance until finished. Whatever ends it, what was computed is on disk.
+
+    Returns whether somebody asked to stop in the last round, when there was nothing left to stop.
 
     With `records_in_checkpoints` a checkpoint brings the records along that are not written yet:
     one file per round instead of a dozen, for whoever saves every round.
@@ -84,6 +86,7 @@ def advance_to_end(
         finally:
             recorder.flush()
         recorder.finish()
+        return asked()
 
 
 def resume(

@@ -111,8 +111,8 @@ class PoisonSettings(Settings):
     """sign-flip: publishes its model with the last training undone twice; noise: its model with
     normal noise, as wide as the values of each tensor; label-flip: trains and validates on labels
     C−1−y (regression: −y); stale: always its last honest model; delusional: merges peers of all
-    other true clusters; liar: says the opposite of what it found about others; absent: takes no part
-    any more, which tells what the others' harm is beside what is missed of them."""
+    other true clusters; liar: says the opposite of what it found about others; absent: takes no
+    part any more, which tells poison's harm from what is missed with the poisoned peers' data."""
     share: float | None = Field(None, ge=0, le=1)
     """How many peers are poisoned, of all or of `cluster`; or:"""
     count: int | None = Field(None, ge=0)

@@ -40,10 +40,17 @@ def watch(
     open_browser: OpenBrowser = False,
 ) -> None:
     """Follow a run live: how far it is, how well peers do, who learns from whom."""
+    from coterie.gathering import output_folders
     from coterie.watching.follower import Follower
     from coterie.watching.server import open_port, serve
     from coterie.watching.terminal import follow
 
+    if inside := output_folders(folder):
+        # More may follow, such as in a study, so nobody could say how far all of it is.
+        raise ConfigError(
+            f"{folder} holds several output folders, which are watched one by one: "
+            f"{', '.join(map(str, inside))}."
+        )
     if terminal:
         follow(Follower(folder), consoles.out)
         return

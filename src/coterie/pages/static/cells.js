@@ -21,11 +21,14 @@
 
   Coterie.rounds = (first, last) => (first === last ? `round ${first}` : `rounds ${first}–${last}`);
 
-  /* "peer 12 (90°)", or "peers 10 to 19 (90°)" where several form a bin. */
-  Coterie.named = (bins, place, clusters) => {
+  /* "peer 12 (90°)", or "10 peers (90°)" where several form a bin; and whether it is poisoned. */
+  Coterie.named = (bins, place, clusters, poisoned = []) => {
     const peers = bins.peers[place];
     const where = clusters[bins.clusters[place]]?.name ?? "?";
-    return peers.length === 1 ? `peer ${peers[0]} (${where})` : `${peers.length} peers (${where})`;
+    const bad = peers.filter((peer) => poisoned.includes(peer)).length;
+    const single = peers.length === 1;
+    const note = bad ? `, ${single ? "" : `${bad} of them `}poisoned` : "";
+    return `${single ? `peer ${peers[0]}` : `${peers.length} peers`} (${where}${note})`;
   };
 
   /* Rows of one matrix of a packed (T, R, C) array. */

@@ -20,7 +20,9 @@
     whole.append(svg("rect", { width, height: height + top, fill: colour("card") }));
     entries.forEach((entry, place) => {
       const [x, y] = [20 + (place % 5) * (width / 5), 28 + 26 * Math.floor(place / 5)];
-      whole.append(svg("circle", { cx: x, cy: y, r: 7, fill: entry.colour }));
+      const ring = entry.shape === "ring" && { stroke: entry.colour, "stroke-width": 3 };
+      const fill = ring ? colour("card") : entry.colour;
+      whole.append(svg("circle", { cx: x, cy: y, r: ring ? 6 : 7, fill, ...ring }));
       const text = svg("text", { x: x + 14, y: y + 5, "font-size": 16, fill: colour("ink") });
       text.textContent = entry.name;
       whole.append(text);

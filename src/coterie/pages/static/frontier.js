@@ -49,7 +49,7 @@ Coterie.component("frontier", {
       ...shown.map((way, n) => ({
         x: [way[cost[0]].at(-1)],
         y: [way.level.at(-1)],
-        error_y: { type: "data", array: [way.width.at(-1)], color: way.colour, thickness: 1.3 },
+        error_y: whisker(way),
         name: plain(way.label),
         mode: "markers",
         cliponaxis: false,
@@ -103,6 +103,21 @@ Coterie.component("frontier", {
           .join("; ") +
         ". Whiskers are 95% intervals over seeds.",
     );
+
+    /* With few seeds an interval may reach beyond what an accuracy can be; the picture should not. */
+    function whisker(way) {
+      const [level, width] = [way.level.at(-1), way.width.at(-1)];
+      const [down, up] = measure.unit === "%" ? [level, 100 - level] : [Infinity, Infinity];
+      const known = width !== null;
+      return {
+        type: "data",
+        symmetric: false,
+        array: [known ? Math.min(width, up) : null],
+        arrayminus: [known ? Math.min(width, down) : null],
+        color: way.colour,
+        thickness: 1.3,
+      };
+    }
 
     function unbeaten(ends) {
       const sign = measure.higher_is_better ? 1 : -1;

@@ -78,13 +78,15 @@ Coterie.component("gains", {
 
     function verdict() {
       const mean = peers.reduce((sum, { gain }) => sum + gain, 0) / Math.max(1, peers.length);
+      const left = used.reduce((sum, run) => sum + run.num_poisoned, 0);
       const share = peers.length ? Math.round((100 * harmed.length) / peers.length) : 0;
       return (
         `${labels[chosen]}, after round ${Math.max(...used.map((run) => run.round))}: ` +
         `${mean > 0 ? "+" : ""}${written(mean, measure.digits)}${unit} on average; ` +
         (harmed.length
           ? `${harmed.length} of ${peers.length} (${share}%) were harmed.`
-          : "nobody was harmed.")
+          : "nobody was harmed.") +
+        (left ? ` Poisoned peers (${left}) are left out.` : "")
       );
     }
 

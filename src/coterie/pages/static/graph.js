@@ -19,11 +19,13 @@ Coterie.component("graph", {
     const bins = run.bins[run.windows[at][0]];
     const count = bins.clusters.length;
     const label = data.strategies[run.strategy].label;
-    panel.legend(
-      data.clusters.map(({ name, colour: hue }) => ({ name, colour: hue, shape: "dot" })),
-    );
-    panel.graph ??= drawing();
     const binned = bins.peers.some((peers) => peers.length > 1);
+    const marked = binned ? [] : run.poisoned;
+    panel.legend([
+      ...data.clusters.map(({ name, colour: hue }) => ({ name, colour: hue, shape: "dot" })),
+      ...(marked.length ? [{ name: "poisoned", colour: colour("quiet"), shape: "ring" }] : []),
+    ]);
+    panel.graph ??= drawing();
     panel.drawing(panel.graph.whole, {
       name: "graph",
       alt: `Graph of ${count} ${binned ? "groups of peers" : "peers"} under ${label}, ${times[at]}: ${together()}`,
@@ -91,14 +93,13 @@ Coterie.component("graph", {
       );
       graph.dots.replaceChildren(
         ...bins.clusters.map((cluster, place) => {
-          const dot = svg("circle", {
-            r: radius,
-            fill: data.clusters[cluster].colour,
-            stroke: colour("card"),
-            "stroke-width": 1.5,
-          });
+          const hue = data.clusters[cluster].colour;
+          const look = marked.includes(bins.peers[place][0])
+            ? { r: radius - 1.5, fill: colour("card"), stroke: hue, "stroke-width": 3 }
+            : { r: radius, fill: hue, stroke: colour("card"), "stroke-width": 1.5 };
+          const dot = svg("circle", look);
           const title = svg("title");
-          title.textContent = Coterie.named(bins, place, data.clusters);
+          title.textContent = Coterie.named(bins, place, data.clusters, run.poisoned);
           dot.append(title);
           return dot;
         }),

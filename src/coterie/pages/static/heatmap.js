@@ -26,7 +26,9 @@ Coterie.component("heatmap", {
         Coterie.matrix(run.values, run.cells.shape, n, count, count, (cell) => cell * run.unit),
       )
       .reduce((one, other) => one.map((row, i) => row.map((value, j) => value + other[i][j])));
-    const names = bins.clusters.map((_, place) => plain(Coterie.named(bins, place, data.clusters)));
+    const names = bins.clusters.map((_, place) =>
+      plain(Coterie.named(bins, place, data.clusters, run.poisoned)),
+    );
     const exact = run.unit === 1;
     const highest = Math.max(...z.flat(), exact ? 1 : 1e-9);
     const label = data.strategies[run.strategy].label;

@@ -55,4 +55,9 @@ def _gain(run: FoundRun, alone: Tested | None) -> Json | None:
     values, clusters = mine[after]
     sign, scale = (1.0, 100.0) if run.is_accuracy else (-1.0, 1.0)
     gained = sign * scale * (values - alone[after][0])
-    return {"round": after, "gains": numbers(gained, 4), "clusters": clusters.tolist()}
+    return {
+        "round": after,
+        "gains": numbers(gained, 4),
+        "clusters": clusters.tolist(),
+        "num_poisoned": len(run.poisoned),
+    }

@@ -47,6 +47,7 @@ def _pictures(run: FoundRun) -> Json | None:
     return {
         **times(found),
         "from_beliefs": [_beliefs_of(window, believed) is not None for window in found],
+        "poisoned": list(run.poisoned),
         "strongest": float(f"{strongest:.3g}"),
         "places": packed(fitted(_places(found, shares))),
         "targets": packed(np.stack([_padded(each, size) for each in targets])),

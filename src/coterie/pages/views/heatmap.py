@@ -37,4 +37,5 @@ def _matrices(run: FoundRun) -> Json | None:
         **times(found),
         "unit": 1 if exact else float(f"{highest / 255:.4g}"),
         "cells": packed(np.stack(padded)),
+        "poisoned": list(run.poisoned),
     }

@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from coterie.config import RunConfig
+from coterie.gathering import about_poison
 from coterie.pages.subjects import Subject
 from coterie.pages.views.base import Json
 from coterie.presets import PRESETS
@@ -42,6 +43,7 @@ def _facts(subject: Subject) -> list[list[str]]:
             f"{training.learning_rate:g}",
         ],
         ["seeds", ", ".join(str(seed) for seed in subject.seeds)],
+        *(["poisoned peers", told] for told in about_poison(subject.by_label)),
         *([["run by", _runtime(config)]] if config.runtime == "network" else []),
     ]
 

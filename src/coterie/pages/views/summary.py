@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from coterie.gathering import FoundRun
+from coterie.gathering import FoundRun, about_poison
 from coterie.pages.subjects import Subject
 from coterie.pages.views.base import Json
 from coterie.pages.views.gains import gains
@@ -18,7 +18,12 @@ def summary(subject: Subject) -> Json:
     ranking = _ranking(subject, outcomes)
     going_on = any(map(_is_going_on, subject.runs))
     return {
-        "sentences": [what_was_run(subject), *_who_did_best(subject, ranking), *_harm(subject)],
+        "sentences": [
+            what_was_run(subject),
+            *_who_did_best(subject, ranking),
+            *_harm(subject),
+            *about_poison(subject.by_label),
+        ],
         "table": _table(subject, outcomes, ranking[0][0] if ranking and not going_on else None),
         "problems": [*subject.problems, *_unfinished(subject)],
     }
