@@ -142,13 +142,15 @@ class VerdictTable:
         self._num_turned, self._rounds_stood = saved["turned"]
 
     def _check_word(self, before: np.void, verdict: float) -> None:
-        """Doubt who told me that my model suits it, and whose model does not suit me.
+        """Doubt who told me that my model suits it, and whose model surely does not suit me.
 
         Honest peers of my kind are like each other, strangers unlike; who gives out another model
         than it works with likes mine, whatever I find. It is trusted again once its model suits me.
+        Surely: no verdict by so many samples could speak more against it.
         """
         told = not before["own"] and before["verdicts"] > 0.5
-        before["doubted"] = verdict <= 0.5 and (told or before["doubted"])
+        wrong = told and self._log_odds(np.array(verdict)) <= -self._most
+        before["doubted"] = wrong or (before["doubted"] and verdict <= 0.5)
 
     def _is_doubted(self, peer: int) -> bool:
         return peer < len(self._peers) and bool(self._peers[peer]["doubted"])

@@ -227,33 +227,42 @@ def test_room_is_made_for_whoever_turns_up():
 
 class TestDoubt:
     def doubted(self):
-        """Peer 1 said that I suit it, and does not suit me."""
+        """Peer 1 said that I suit it, and surely does not suit me."""
         table = table_of()
         table.told(me(), {1: 0.9})
-        table.judged({1: 0.1})
+        table.judged({1: 0.0})
         return table
 
     def test_what_the_doubted_say_counts_for_nothing(self):
         table = self.doubted()
         before = evidence(table)
         table.told(me(), {1: 0.9})
-        table.heard(me(), [offer(1, {2: 0.9})], {1: 0.1})
+        table.heard(me(), [offer(1, {2: 0.9})], {1: 0.0})
         assert evidence(table) == before
         assert evidence(table, 2) == pytest.approx(0)
-        assert table.of(np.array([1])).tolist() == [0.1]
+        assert table.of(np.array([1])).tolist() == [0.0]
+
+    @pytest.mark.parametrize(("verdict", "is_sure"), [(0.21, False), (0.19, True)])
+    def test_only_the_surest_verdict_makes_doubt(self, verdict, is_sure):
+        """By 16 samples that is q = 1/5."""
+        table = later(VerdictTable(), num_samples=16)
+        table.told(me(), {1: 0.9})
+        table.judged({1: verdict})
+        table.told(me(), {1: 0.7})
+        assert table.of(np.array([1])).tolist() == [verdict if is_sure else 0.7]
 
     def test_nobody_is_doubted_before_its_word_was_found_wrong(self):
-        table = table_of({1: 0.1})
+        table = table_of({1: 0.01})
         table.told(me(), {1: 0.9})
-        assert evidence(table) == pytest.approx(odds(0.1) + odds(0.9))
+        assert evidence(table) == pytest.approx(odds(0.01) + odds(0.9))
         assert table.of(np.array([1])).tolist() == [0.9]
 
     def test_who_says_that_i_do_not_suit_it_is_not_doubted(self):
         table = table_of()
         table.told(me(), {1: 0.2})
-        table.judged({1: 0.1})
+        table.judged({1: 0.0})
         table.told(me(), {1: 0.9})
-        assert evidence(table) == pytest.approx(odds(0.2) + odds(0.1) + odds(0.9))
+        assert table.of(np.array([1])).tolist() == [0.9]
 
     def test_it_lasts_until_i_find_otherwise_myself(self):
         table = self.doubted()
@@ -269,7 +278,7 @@ class TestDoubt:
         copy.restore(table.save())
         later(copy)
         copy.told(me(), {1: 0.9})
-        assert copy.of(np.array([1])).tolist() == [0.1]
+        assert copy.of(np.array([1])).tolist() == [0.0]
         copy.forget()
         copy.told(me(), {1: 0.9})
         assert copy.of(np.array([1])).tolist() == [0.9]
