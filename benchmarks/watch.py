@@ -3,8 +3,8 @@
 usage: python benchmarks/watch.py [--preset NAME] [--rounds N] [--repeats N] [--viewers N]
        [--data-root DIR] [--save]
 
-Time is that of the rounds, as the run itself records it; the median of each kind is compared, on
-the clock and of the processors, which says more on a busy computer. What the watching process used
+Time is that of the rounds, as the run itself records it; the best of each kind is compared, on the
+clock and of the processors, which says more on a busy computer. What the watching process used
 is measured too, as a share of the whole computer: it is what a run on all cores loses.
 """
 
@@ -81,8 +81,8 @@ class Measured(NamedTuple):
 
 
 def added(alone: list[float], watched: list[float]) -> float:
-    """Return by how many percent the median of watched runs is above that of the others."""
-    return round(100 * (statistics.median(watched) / statistics.median(alone) - 1), 2)
+    """Return by how many percent the best of the watched runs is above that of the others."""
+    return round(100 * (min(watched) / min(alone) - 1), 2)
 
 
 def measure(options: argparse.Namespace, is_watched: bool) -> Measured:
