@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import statistics
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from keeping import show
 from torch import nn
 
 from coterie.benchmarking.machine import machine
@@ -34,7 +34,6 @@ from coterie.peer.transport.station import Station
 from coterie.peer.trust import TrustStore
 from coterie.randomness import generator
 
-RESULTS = Path(__file__).parent / "results"
 WIDTH = 3354
 """Of the layer that is sent: 45 MB."""
 
@@ -78,12 +77,7 @@ def report(pulled: list[Pulled], options: argparse.Namespace) -> None:
         "best": round(max(speeds)),
         "median": round(statistics.median(speeds)),
     }
-    print(json.dumps(figures, indent=2))
-    if options.save:
-        RESULTS.mkdir(exist_ok=True)
-        path = RESULTS / f"{figures['date']}-peer-transfer.json"
-        path.write_text(json.dumps(figures, indent=2) + "\n")
-        print(f"kept in {path}")
+    show(figures, "peer-transfer", save=options.save)
 
 
 def settings(options: argparse.Namespace) -> TransportSettings:

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from keeping import show
 
 from coterie.benchmarking.machine import machine
 from coterie.config import RunConfig, with_changes
@@ -36,7 +37,6 @@ from coterie.simulation.believing import asked_peers
 from coterie.simulation.records import SCHEMAS
 from coterie.simulation.round import MEASURES
 
-RESULTS = Path(__file__).parent / "results"
 CLUSTERS, FETCHES, MODEL_BYTES = 4, 5, 21_000
 NAMES = ("0°", "90°", "180°", "270°")
 CHOOSY = {"local": 0.0, "dac": 0.9, "kin": 0.9}
@@ -61,12 +61,7 @@ def main() -> None:
             pages.append({"runs": "made up", **measure(folder)})
     pages += [{"runs": "real", **measure(folder)} for folder in given.runs]
     report = machine() | {"pages": pages}
-    print(json.dumps(report, indent=2))
-    if given.save:
-        RESULTS.mkdir(exist_ok=True)
-        path = RESULTS / f"{report['date']}-report.json"
-        path.write_text(json.dumps(report, indent=2) + "\n")
-        print(f"kept in {path}")
+    show(report, "report", save=given.save)
 
 
 def measure(folder: Path) -> dict[str, Any]:

@@ -23,7 +23,6 @@ by real peers in aligned rounds, and by real peers at their own pace, with the s
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import tempfile
@@ -35,6 +34,7 @@ from typing import Any
 
 import psutil
 import pyarrow.compute as pc
+from keeping import show
 
 from coterie.benchmarking.machine import machine
 from coterie.config import RunConfig, parse_change
@@ -46,7 +46,6 @@ from coterie.swarm.running import Show, execute_by_peers
 from coterie.swarm.suitability import for_real_peers
 from coterie.swarm.supervisor import Member
 
-RESULTS = Path(__file__).parent / "results"
 FASHION = {"peers.train_size": 500, "shift.angles": [0, 180], "peers.clusters": [1, 1]}
 SAMPLE_SECONDS = 1.0
 SIZES = {"memory": (64, 5), "overhead": (8, 5), "accuracy": (10, 40)}
@@ -104,12 +103,7 @@ def main() -> None:
         "load_before": round(load, 1),
         **measure(changes | given, range(options.seeds)),
     }
-    print(json.dumps(figures, indent=2))
-    if options.save:
-        RESULTS.mkdir(exist_ok=True)
-        path = RESULTS / f"{figures['date']}-swarm-{options.part}.json"
-        path.write_text(json.dumps(figures, indent=2) + "\n")
-        print(f"kept in {path}")
+    show(figures, f"swarm-{options.part}", save=options.save)
 
 
 def memory(changes: dict[str, Any], seeds: Sequence[int]) -> dict[str, Any]:

@@ -13,13 +13,13 @@ and the worst seed of each trainer are.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import pyarrow.compute as pc
+from keeping import show
 
 from coterie.benchmarking.machine import machine
 from coterie.config import RunConfig, parse_change
@@ -28,7 +28,6 @@ from coterie.experiment import Experiment, run_name
 from coterie.presets import find_preset
 from coterie.simulation.records import read_table
 
-RESULTS = Path(__file__).parent / "results"
 PRESET, STRATEGY = "friends-cifar-labels5", "dac-inverse-loss"
 TRAINERS = ("native", "torch")
 
@@ -56,12 +55,7 @@ def main() -> None:
         "changed": given,
         **compared(changes | given, range(options.seeds), options.side_by_side),
     }
-    print(json.dumps(figures, indent=2))
-    if options.save:
-        RESULTS.mkdir(exist_ok=True)
-        path = RESULTS / f"{figures['date']}-trainers-agree.json"
-        path.write_text(json.dumps(figures, indent=2) + "\n")
-        print(f"kept in {path}")
+    show(figures, "trainers-agree", save=options.save)
 
 
 def compared(changes: dict[str, Any], seeds: range, side_by_side: int) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import http.client
-import json
 import re
 import statistics
 import subprocess
@@ -26,10 +25,9 @@ from urllib.parse import urlsplit
 
 import psutil
 import pyarrow.parquet as pq
+from keeping import show
 
 from coterie.benchmarking.machine import machine
-
-RESULTS = Path(__file__).parent / "results"
 
 
 def main() -> None:
@@ -64,12 +62,7 @@ def main() -> None:
             2,
         ),
     }
-    print(json.dumps(report, indent=2))
-    if options.save:
-        RESULTS.mkdir(exist_ok=True)
-        path = RESULTS / f"{report['date']}-watch.json"
-        path.write_text(json.dumps(report, indent=2) + "\n")
-        print(f"kept in {path}")
+    show(report, "watch", save=options.save)
 
 
 class Measured(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -20,7 +21,7 @@ from coterie.simulation.poisoning import poisoned_peers
 from coterie.simulation.recorder import Recorder
 from coterie.simulation.records import YOUNGER, read_table
 from coterie.simulation.run import run_to_end
-from coterie.simulation.settings import PoisonSettings, SimulationSettings
+from coterie.simulation.settings import PoisonKind, PoisonSettings, SimulationSettings
 from coterie.simulation.simulator import Simulation
 from coterie.strategies.dac import DAC
 from coterie.strategies.fedavg import FedAvg
@@ -29,7 +30,7 @@ from coterie.strategies.local import Local
 from coterie.strategies.random import Random
 from coterie.swarm.suitability import for_real_peers
 
-KINDS = ("sign-flip", "noise", "label-flip", "stale", "delusional", "liar", "absent")
+KINDS = tuple(kind for kind in get_args(PoisonKind) if kind != "none")
 
 
 # Who is poisoned
