@@ -55,9 +55,15 @@ def watch(
         follow(Follower(folder), consoles.out)
         return
     listening = open_port(port)
-    _say_where(folder, listening)
-    consoles.errors.print("Press Ctrl-C to stop watching; the run goes on.", highlight=False)
-    serve(folder, listening, lambda: _show(listening) if open_browser else None)
+
+    def begin() -> None:
+        # Not before Ctrl-C is answered: who reads the address may already wish to stop.
+        _say_where(folder, listening)
+        consoles.errors.print("Press Ctrl-C to stop watching; the run goes on.", highlight=False)
+        if open_browser:
+            _show(listening)
+
+    serve(folder, listening, begin)
 
 
 @contextmanager

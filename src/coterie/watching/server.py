@@ -51,7 +51,10 @@ def address(listening: socket.socket) -> str:
 def serve(
     folder: Path, listening: socket.socket, on_ready: Callable[[], None] = lambda: None
 ) -> None:
-    """Show what is in a folder to whoever asks, until SIGINT or SIGTERM."""
+    """Show what is in a folder to whoever asks, until SIGINT or SIGTERM.
+
+    It is ready as soon as those signals end it properly and whoever connects is answered.
+    """
     if hasattr(os, "nice"):
         os.nice(NICENESS)
     asyncio.run(_serve(folder, listening, on_ready))
