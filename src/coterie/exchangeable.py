@@ -61,12 +61,17 @@ def against_the_best(
         peer: np.concatenate([losses, practised[peer]]) if practised else losses
         for peer, losses in theirs.items()
     }
-    best = min(joined, key=lambda peer: (mean_loss(joined[peer]), peer))
+    best = best_of(joined)
     reference = joined[best]
     if practised:
         by_heart = max(mean_loss(theirs[best]) - mean_loss(practised[best]), 0.0)
         reference = np.concatenate([theirs[best], practised[best] + np.float32(by_heart)])
     return {peer: verdict(losses, reference) for peer, losses in joined.items()}
+
+
+def best_of(losses: Mapping[int, Losses]) -> int:
+    """Return whose loss is the lowest."""
+    return min(losses, key=lambda peer: (mean_loss(losses[peer]), peer))
 
 
 def has_jumped(now: Losses, before: Losses) -> bool:

@@ -97,17 +97,26 @@ class VerdictTable:
         self._num_turned = self._rounds_stood = 0.0
 
     def chances(self, peers: npt.NDArray[np.int64]) -> Values:
-        """Return P_j, how likely each peer is of my kind, (n,).
+        """Return P_j, how likely each peer is of my kind, (n,)."""
+        return np.asarray(1 / (1 + np.exp(np.minimum(-self._odds(peers), MOST_ODDS))))
 
-        log P_j/(1 − P_j) = log π/(1 − π) + evidence + hearsay, where π = (1 + Σq) / (2 + #known) is
-        the share of my kind that was found so far.
+    def is_sure(self, peers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Return of whom more is known than any verdict says: P_j ≥ n/(1 + n), log-odds ≥ ln n.
+
+        No single verdict by n samples speaks for more than half of that.
+        """
+        return np.asarray(self._odds(peers) >= 2 * self._most)
+
+    def _odds(self, peers: npt.NDArray[np.int64]) -> Values:
+        """ln P_j/(1 − P_j) = ln π/(1 − π) + evidence + hearsay.
+
+        π = (1 + Σq) / (2 + #known) is the share of my kind that was found so far.
         """
         verdicts = self._peers["verdicts"]
         known = verdicts[~np.isnan(verdicts)]
         share = (1 + known.sum()) / (2 + len(known))
         asked = self._peers[peers]
-        odds = math.log(share / (1 - share)) + asked["evidence"] + asked["hearsay"]
-        return np.asarray(1 / (1 + np.exp(np.minimum(-odds, MOST_ODDS))))
+        return np.asarray(math.log(share / (1 - share)) + asked["evidence"] + asked["hearsay"])
 
     def of(self, peers: npt.NDArray[np.int64]) -> Values:
         """Return the verdicts on peers; NaN where there is none."""

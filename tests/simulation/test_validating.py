@@ -48,17 +48,14 @@ def measured(state, matrix, row, samples):
 
 class TestValidate:
     @pytest.mark.parametrize("data", ["validation", "train"])
-    @pytest.mark.parametrize("at_most", [None, 1, 5, 99])
-    def test_models_are_measured_on_the_first_samples(self, make_simulation, data, at_most):
+    def test_models_are_measured_sample_by_sample(self, make_simulation, data):
         def question(me):
-            return Validate((me.peer, (me.peer + 1) % 6), data, at_most)
+            return Validate((me.peer, (me.peer + 1) % 6), data)
 
         with asked(make_simulation, question) as (state, answers):
             for peer, answer in enumerate(answers):
                 samples = getattr(state.samples[peer], data)
                 assert len(samples) == {"validation": 12, "train": 16}[data]
-                if at_most is not None:
-                    samples = samples.first(at_most)
                 other = (peer + 1) % 6
                 assert sorted(answer) == sorted([peer, other])
                 mine, theirs = (measured(state, "current", row, samples) for row in (peer, other))
@@ -81,8 +78,7 @@ class TestValidate:
         ):
             pytest.fail("Peers have no test data.")
 
-    def test_kin_asks_for_training_samples_of_its_own(self, make_simulation):
-        """Peers have 12 samples for validation: of 16 for training, 4 more are wanted."""
+    def test_kin_compares_strangers_on_training_samples_of_its_own(self, make_simulation):
         requested = []
         with make_simulation(lambda: Kin(fetches=2)) as simulation:
             validate = simulation._runtime._validate
@@ -91,7 +87,7 @@ class TestValidate:
             )
             simulation.advance()
             simulation.advance()
-        assert {each.at_most for each in requested if each.data == "train"} == {4}
+        assert [each.data for each in requested].count("train") == 6
         assert len(requested) == 3 * 6
 
 

@@ -110,18 +110,58 @@ def test_a_round_by_hand():
     assert bad not in kin.neighbours()
 
 
-def test_rivals_are_measured_on_as_many_samples_as_i_train_on():
+def test_strangers_are_compared_on_all_that_i_train_on():
     network = Network([mine + same, mine - same], [PRACTISED, PRACTISED])
     asked, _ = network.play(Kin(fetches=2))
     peers = tuple(network.fetched)
-    assert asked[3:5] == [Validate(peers), Validate(peers, "train", 30 - 20)]
+    assert asked[3:5] == [Validate(peers), Validate(peers, "train")]
 
 
-@pytest.mark.parametrize("num_samples", [5, 20])
-def test_who_has_no_more_samples_to_train_on_judges_by_validation(num_samples):
-    network = Network([mine + same, mine - same], [])
-    asked, _ = played(Kin(fetches=2).round(me(num_samples=num_samples)), network.answer)
-    assert [each.data for each in asked if isinstance(each, Validate)] == ["validation"] * 2
+class TestWhoIsKnownWell:
+    """Peers 1 to 3 are alike on validation data, 1 the best; 3 is bad on training data."""
+
+    @property
+    def theirs(self):
+        noise = np.random.default_rng(0).normal(0, 0.1, (4, len(mine))).astype(np.float32)
+        noise -= noise.mean(axis=1, keepdims=True)
+        return {peer: mine + noise[peer] + np.float32(0.001 * peer) for peer in (1, 2, 3)}
+
+    @property
+    def practised(self):
+        return {1: PRACTISED, 2: PRACTISED, 3: PRACTISED + losses(3, 4).repeat(5)}
+
+    @property
+    def by_validation(self):
+        return against_the_best(self.theirs, {})
+
+    def compared(self, *well_known):
+        """Return who is measured on training data, and q of all."""
+        kin = Kin(fetches=3)
+        kin.table.grow_older(me(), 1.0, len(mine))
+        for _ in range(20):
+            kin.table.judged(dict.fromkeys(well_known, 0.99))
+        asked, found = played(kin._compare(self.theirs), lambda request: self.practised)
+        assert {each.data for each in asked} <= {"train"}
+        return [each.peers for each in asked], found
+
+    def test_needs_no_more_proof(self):
+        assert self.compared(1, 2, 3) == ([], self.by_validation)
+        assert min(self.by_validation.values()) > 0.5
+
+    def test_is_what_strangers_are_compared_with_if_it_is_the_best(self):
+        asked, found = self.compared(1, 2)
+        pair = {peer: self.theirs[peer] for peer in (1, 3)}
+        assert asked == [(1, 3)]
+        assert found == self.by_validation | against_the_best(pair, self.practised)
+        assert found[3] < 0.5
+
+    def test_is_not_measured_again_for_a_stranger_if_it_is_not_the_best(self):
+        asked, found = self.compared(2)
+        assert asked == [(1, 3)]
+        assert found[2] == self.by_validation[2]
+
+    def test_a_stranger_that_is_the_best_has_nobody_to_be_compared_with(self):
+        assert self.compared(2, 3) == ([], self.by_validation)
 
 
 def test_who_is_as_good_as_mine_but_not_as_the_best_is_no_kin():
@@ -229,6 +269,12 @@ class TestParts:
         asked, _ = self.asked_without("restraint")
         assert asked[-1] == Train()
         assert self.asked_without("adopt")[0][-1] == Train(restrained=True)
+
+    def test_finetune(self):
+        network = Network([mine + same, mine - same], [PRACTISED, PRACTISED])
+        asked, _ = network.play(Kin(fetches=2, finetune=True))
+        tuned = Train(last_layers="classifier", only_if_better=True)
+        assert asked[-2:] == [Train(restrained=True), tuned]
 
     def test_these_are_all(self):
         assert {f"test_{part}" for part in PARTS} <= set(dir(self))

@@ -44,6 +44,23 @@ def test_the_prior_is_the_share_found_so_far():
     assert odds(known) == pytest.approx(odds(share) + odds(0.9))
 
 
+@pytest.mark.parametrize("num_samples", [10, 100, 1000])
+def test_sure_is_who_has_more_to_show_than_any_verdict(num_samples):
+    """From P = n/(1 + n) on, which takes the prior or a second verdict besides the best one."""
+    table = later(VerdictTable(), num_samples=num_samples)
+    peers = np.arange(1, 6)
+    best = math.sqrt(num_samples) / (1 + math.sqrt(num_samples))
+    seen = set()
+    for _ in range(4):
+        sure = table.is_sure(peers)
+        np.testing.assert_array_equal(
+            sure, table.chances(peers) >= num_samples / (1 + num_samples) - 1e-12
+        )
+        seen.add(tuple(sure))
+        table.judged({1: 0.999999, 2: best, 3: 0.5, 4: 0.01})
+    assert {(False,) * 5, (True, True, False, False, False)} <= seen
+
+
 class TestEvidence:
     def test_it_adds_up_and_fades_by_hand(self):
         table = table_of({1: 0.9})

@@ -33,12 +33,6 @@ class Samples:
         """Return the row numbers in the pool."""
         return np.arange(self.start, self.stop) if self.chosen is None else self.chosen
 
-    def first(self, count: int) -> Samples:
-        """Return a view of the first samples, at most `count`."""
-        if self.chosen is not None:
-            return Samples(self.pool, self.start, self.stop, self.chosen[:count])
-        return Samples(self.pool, self.start, min(self.start + count, self.stop))
-
 
 @dataclass(frozen=True)
 class PeerSamples:

@@ -226,8 +226,7 @@ class Runtime(ABC):
         data = self._state.samples[peer]
         if request.data not in ("validation", "train"):
             raise self._broken(now, peer, f"asked to measure on {request.data!r} data")
-        samples = data.validation if request.data == "validation" else data.train
-        return samples if request.at_most is None else samples.first(request.at_most)
+        return data.validation if request.data == "validation" else data.train
 
     def _model(self, now: Round, peer: int, other: int) -> ModelReference:
         """Return where my working model lies, or one that I fetched."""

@@ -80,8 +80,6 @@ class Validate:
 
     peers: tuple[PeerId, ...]
     data: Literal["validation", "train"] = "validation"
-    at_most: int | None = None
-    """How many samples, always the same ones; None: all."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.adopting import average_or_adopt
-from coterie.exchangeable import Losses, against_mine, against_the_best, has_jumped
+from coterie.exchangeable import Losses, against_mine, against_the_best, best_of, has_jumped
 from coterie.merging import federated_average
 from coterie.strategies.base import (
     Beliefs,
@@ -27,9 +27,9 @@ from coterie.strategies.base import (
     Request,
     Strategy,
     Tell,
-    Train,
     Validate,
 )
+from coterie.strategies.finetuning import train
 from coterie.verdicts import VerdictTable
 
 
@@ -40,7 +40,7 @@ class Kin(Strategy):
     The other options are for finding out what each part is worth: `rivals` compares models with
     the best of them as well as with mine, `replies` tells peers what I found of their models,
     `hearsay` counts what others found, `adopt=False` averages all of my kind (FedAvg) instead of
-    "average or adopt", `restraint` trains less where training does harm.
+    "average or adopt", `restraint` trains less where training does harm. `finetune` is HAST's.
     """
 
     fetches: int = 5
@@ -49,6 +49,7 @@ class Kin(Strategy):
     hearsay: bool = True
     adopt: bool = True
     restraint: bool = True
+    finetune: bool = False
     table: VerdictTable = field(default_factory=VerdictTable, init=False)
     judged: list[int] = field(default_factory=list, init=False)
     """Whom I judged in the round before."""
@@ -67,7 +68,7 @@ class Kin(Strategy):
         self._notice(mine)
         offers = yield Fetch(self.chosen(me))
         theirs = yield Validate(tuple(offer.peer for offer in offers))
-        found = yield from self._judge(me, mine, theirs)
+        found = yield from self._judge(mine, theirs)
         if self.replies:
             yield Tell(found)
         if self.hearsay:
@@ -77,7 +78,7 @@ class Kin(Strategy):
         else:
             weights = federated_average(me, [o for o in offers if found.get(o.peer, 0.0) > 0.5])
         yield Merge(weights)
-        yield Train(restrained=self.restraint)
+        yield from train(finetune=self.finetune, depth="classifier", restrained=self.restraint)
 
     def chosen(self, me: Me) -> tuple[int, ...]:
         """Return m peers: whoever is drawn, by its chance of being of my kind, comes first.
@@ -92,21 +93,30 @@ class Kin(Strategy):
         return tuple(me.others[order[: self.fetches]].tolist())
 
     def _judge(
-        self, me: Me, mine: Losses, theirs: Mapping[int, Losses]
+        self, mine: Losses, theirs: Mapping[int, Losses]
     ) -> Generator[Request, Any, dict[int, float]]:
-        """q_k: of the verdicts against mine and against the best of them, the lower one.
-
-        Models are measured on as many samples as I train on, those of validation included.
-        """
+        """q_k: of the verdicts against mine and against the best of them, the lower one."""
         found = against_mine(theirs, mine)
         if self.rivals and found:
-            num_more = max(me.num_samples - len(mine), 0)
-            practised = (yield Validate(tuple(theirs), "train", num_more)) if num_more else {}
-            rivals = against_the_best(theirs, practised)
+            rivals = yield from self._compare(theirs)
             found = {peer: min(q, rivals[peer]) for peer, q in found.items()}
         self.table.judged(found)
         self.judged = sorted(found)
         return found
+
+    def _compare(self, theirs: Mapping[int, Losses]) -> Generator[Request, Any, dict[int, float]]:
+        """Return how likely each model is as good as the best of them, by validation.
+
+        Whoever is not surely of my kind yet has to prove it on my training data as well.
+        """
+        rivals = against_the_best(theirs, {})
+        peers = np.array(list(theirs))
+        unsure = set(peers[~self.table.is_sure(peers)].tolist())
+        asked = {peer: theirs[peer] for peer in theirs if peer in unsure | {best_of(theirs)}}
+        if len(asked) > 1:
+            practised = yield Validate(tuple(asked), "train")
+            rivals |= against_the_best(asked, practised)
+        return rivals
 
     def _period(self, me: Me) -> float:
         """How many rounds it takes to meet everybody once."""

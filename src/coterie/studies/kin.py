@@ -43,6 +43,7 @@ def compared(preset: Preset) -> tuple[Variant, ...]:
     fetches up to twice as many: whom it keeps, and whom it tries.
     """
     dac = _dac(preset)
+    (kin,) = preset.compared(["kin"])
     variants = [
         *preset.compared(["local", "random", "oracle"]),
         dac,
@@ -52,10 +53,12 @@ def compared(preset: Preset) -> tuple[Variant, ...]:
         ),
         _pens(preset),
         _panm(preset),
-        *preset.compared(["kin"]),
+        kin,
     ]
     if not isinstance(preset.config.drift, NoDrift):
-        variants += preset.compared(["hast"])
+        # Fine-tuning is more training: with it and without, like is held against like.
+        variants += preset.compared(["hast", "hast-not-finetuned"])
+        variants.append(_switched(kin, "kin-finetuned", "finetune", True))
     return tuple(variants)
 
 

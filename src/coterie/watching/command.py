@@ -19,8 +19,8 @@ from coterie.errors import ConfigError
 if TYPE_CHECKING:
     import socket
 
-STOP_SECONDS = 5.0
-"""How long the process that shows a run may take to end after it."""
+STOP_SECONDS = 30.0
+"""How long the process that shows a run may take to end after it, on a busy computer."""
 OpenBrowser = Annotated[bool, typer.Option("--open", help="Open a browser.")]
 Watch = Annotated[
     bool, typer.Option("--watch", help="Show the run live, on a page of this computer.")
