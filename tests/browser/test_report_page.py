@@ -106,7 +106,7 @@ def test_play_goes_on_by_itself_and_stops_at_the_end(open_page, digits):
     at = "document.querySelector('#graph input[type=range]').value"
     opened.page.wait_for_function(f"() => {at} !== '0'")
     assert picture(opened, "graph") != before
-    opened.page.wait_for_function(f"() => {at} === '{last}'", timeout=15000)
+    opened.page.wait_for_function(f"() => {at} === '{last}'", timeout=60_000)
     opened.page.wait_for_function(
         "() => document.querySelector('#graph .play').getAttribute('aria-pressed') === 'false'"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import time
 from importlib import metadata
 
@@ -221,8 +222,10 @@ def test_tables_can_be_read_and_nothing_be_disturbed_while_a_run_goes_on(tmp_pat
     while seen < 16 and process.poll() is None:
         seen = read_table(run, "metrics").num_rows
         time.sleep(0.01)
-    second = coterie("resume", folder, "--threads", 1)
+    process.send_signal(signal.SIGSTOP)  # else it might end before the second one begins
     still_running = process.poll() is None
+    second = coterie("resume", folder, "--threads", 1)
+    process.send_signal(signal.SIGCONT)
     done = end(process)
     assert done.code == 0, done.err
     assert still_running

@@ -212,7 +212,7 @@ def workers(process: subprocess.Popen[str]) -> list[int]:
 
 def wait_until_gone(group: int) -> None:
     """Wait until no process of a group is left."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while True:
         try:
             os.killpg(group, 0)

@@ -64,7 +64,7 @@ def test_two_viewers_of_a_run_that_is_killed_and_resumed(tmp_path):
     assert answer.code == 0
     assert "Traceback" not in answer.err
     for viewer in (first, second):
-        viewer.join(10)
+        viewer.join(60)
         assert viewer.kinds[-1] == "end"
 
 
@@ -77,7 +77,7 @@ def test_a_run_that_shows_itself(tmp_path):
     viewer = Viewer(address)
     answer = end(process)
     assert answer.code == 0, answer.err
-    viewer.join(10)
+    viewer.join(60)
     assert viewer.kinds[-1] == "end"
     assert viewer.texts[-1] == "41 of 41 rounds (100%), finished"
     assert results(watched) == results(plain)
@@ -104,7 +104,7 @@ def test_a_watched_run_that_is_stopped_leaves_no_process(tmp_path, number):
         process.kill()
     process.communicate(timeout=60)
     assert process.returncode == (130 if number == signal.SIGINT else -signal.SIGKILL)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while _is_alive(process.pid):
         assert time.monotonic() < deadline, "the watching process survived"
         time.sleep(0.05)
