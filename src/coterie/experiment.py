@@ -81,6 +81,8 @@ class Experiment:
         self.folder = folder
         self.runs = list(runs)
         self.grid = grid
+        self.was_asked_to_stop = False
+        """Whether Ctrl-C came when no run was left: whatever comes after it should not begin."""
         self._scenario: tuple[str, Scenario] | None = None
 
     @classmethod
@@ -224,6 +226,7 @@ class Experiment:
             except Interrupted:
                 if failures.num_not_started or run.outcome is None:
                     raise
+                self.was_asked_to_stop = True
             except CoterieError as error:
                 failures.add(run.folder.name, error)
             audience.on_end(run)
@@ -272,7 +275,8 @@ class Experiment:
         with stop_by_signal(audience.tell) as asked_to_stop:
             pool = SideBySide(count, on_message=listen, on_end=end)
             pool.run(work(), asked_to_stop)
-            if stopped or (asked_to_stop() and failures.num_not_started):
+            self.was_asked_to_stop = asked_to_stop()
+            if stopped or (self.was_asked_to_stop and failures.num_not_started):
                 raise Interrupted("Stopped by Ctrl-C; all runs are saved.")
 
     def _prepare_to_fork(self, config: RunConfig) -> Scenario:

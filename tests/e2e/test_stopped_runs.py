@@ -167,12 +167,12 @@ def test_the_disk_is_full(undisturbed, tmp_path):
 class TestCtrlCInTheLastRound:
     """The run is finished then, but whoever pressed it wants no other to begin."""
 
-    def stop_in_last_round(self, experiment: Experiment, name: str) -> None:
+    def stop_in_last_round(self, experiment: Experiment, name: str, **how: int) -> None:
         def on_round(run: Run, glimpse: Glimpse) -> None:
             if (run.folder.name, glimpse.round) == (name, run.config.rounds):
                 os.kill(os.getpid(), signal.SIGINT)
 
-        experiment.run(threads=1, on_round=on_round, tell=len)
+        experiment.run(threads=1, on_round=on_round, tell=len, **how)
 
     def test_other_runs_do_not_begin(self, tmp_path):
         experiment = create(tmp_path / "out", ["local", "random"], [0], rounds=2)
@@ -182,7 +182,9 @@ class TestCtrlCInTheLastRound:
         assert not (experiment.runs[1].folder / "timings").exists()
         assert len(experiment.run(threads=1)) == 2
 
-    def test_where_nothing_is_left_nothing_is_stopped(self, tmp_path):
-        experiment = create(tmp_path / "out", ["local", "random"], [0], rounds=2)
-        self.stop_in_last_round(experiment, "random-seed0")
+    @pytest.mark.parametrize("side_by_side", [1, 2])
+    def test_where_nothing_is_left_nothing_is_stopped(self, tmp_path, side_by_side):
+        experiment = create(tmp_path / "out", ["random"], [0], rounds=2)
+        self.stop_in_last_round(experiment, "random-seed0", side_by_side=side_by_side)
         assert all(run.outcome is not None for run in experiment.runs)
+        assert experiment.was_asked_to_stop

@@ -14,10 +14,12 @@ import pytest
 import yaml
 from commands import contents, coterie, end, plain, refused, start
 
+from coterie.errors import Interrupted
 from coterie.presets import find_preset
 from coterie.simulation.records import read_table
-from coterie.studies.base import Setting, Study
+from coterie.studies.base import Setting, Study, plan
 from coterie.studies.catalogue import STUDIES
+from coterie.studies.running import run_parts
 
 DIGITS = find_preset("digits")
 STARTED = ("--seeds", 2, "--rounds", 3, "--threads", 1, "--side-by-side", 1)
@@ -200,6 +202,26 @@ def test_folders_of_something_else_are_refused(tmp_path):
     (other / "study.yaml").write_text("study: another")
     refused(run("--out", other), 4, "does not say that this is a folder of the study tiny")
     refused(coterie("study", "tinny"), 2, "Did you mean 'tiny'?")
+
+
+@pytest.mark.parametrize("pressed_in", [1, 2])
+def test_ctrl_c_in_the_last_round_of_a_setting(tmp_path, pressed_in):
+    """What has finished has finished, but no other setting begins."""
+    chosen = STUDIES["tiny"].chosen(["first", "second"])
+    parts = plan(chosen, ["random", "kin"], [1], {"rounds": 1})
+    begun = []
+
+    def run(experiment):
+        begun.append(experiment.folder.name)
+        experiment.run(threads=1, tell=len)
+        experiment.was_asked_to_stop = len(begun) == pressed_in
+
+    if pressed_in == 1:
+        with pytest.raises(Interrupted, match="calm has finished"):
+            run_parts(tmp_path, parts, run, len)
+    else:
+        run_parts(tmp_path, parts, run, len)
+    assert begun == ["calm", "drifting"][:pressed_in]
 
 
 def test_ctrl_c_keeps_what_was_run_and_says_how_to_go_on(tmp_path):

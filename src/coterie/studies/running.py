@@ -99,7 +99,10 @@ def run_parts(
         say(f"{part.place} ({number + 1} of {len(waiting)} to run): {len(part.configs)} runs")
         try:
             _check_data(part.configs[0], lacking)
-            run(prepared(folder / part.place, part.configs))
+            experiment = prepared(folder / part.place, part.configs)
+            run(experiment)
+            if experiment.was_asked_to_stop and number + 1 < len(waiting):
+                raise Interrupted(f"Stopped by Ctrl-C; {part.place} has finished.")
         except (Interrupted, StorageError, WorkerDied):
             raise  # the next one would meet the same
         except CoterieError as error:
