@@ -174,6 +174,7 @@ class Experiment:
         `side_by_side` runs at a time share the threads; the results are the same bits. `execute`:
         who runs one of them, if that is not the simulator.
         """
+        self.was_asked_to_stop = False
         waiting = [run for run in self.runs if run.outcome is None]
         failures = Failures(self.folder, len(self.runs), len(waiting))
         audience = Audience(

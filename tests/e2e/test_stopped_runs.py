@@ -188,3 +188,5 @@ class TestCtrlCInTheLastRound:
         self.stop_in_last_round(experiment, "random-seed0", side_by_side=side_by_side)
         assert all(run.outcome is not None for run in experiment.runs)
         assert experiment.was_asked_to_stop
+        experiment.run(threads=1)
+        assert not experiment.was_asked_to_stop
