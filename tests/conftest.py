@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from torch import nn
 from worlds import classify, small_module
 
 from coterie.data.own import OwnData, PeerData
@@ -42,12 +43,13 @@ def make_simulation(make_world) -> Callable[..., Simulation]:
         strategy: Callable[[], Strategy],
         sizes: list[int] | None = None,
         *,
+        module: Callable[[], nn.Module] = small_module,
         threads: int = 1,
         **settings: object,
     ) -> Simulation:
         return Simulation(
             make_world(sizes or [16] * 6),
-            small_module,
+            module,
             strategy,
             SimulationSettings(**{"rounds": 3, **settings}),
             threads=threads,

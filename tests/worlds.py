@@ -31,6 +31,12 @@ def small_module() -> nn.Module:
     return nn.Sequential(nn.Linear(FEATURES, 8), nn.ReLU(), nn.Linear(8, CLASSES))
 
 
+def layered_module() -> nn.Module:
+    """Return a module with a layer below its classifier."""
+    below = nn.Sequential(nn.Unflatten(1, (1, FEATURES)), nn.Conv1d(1, 4, 3), nn.ReLU())
+    return nn.Sequential(below, nn.Flatten(), nn.Linear(4 * (FEATURES - 2), CLASSES))
+
+
 def drifting_world(num_peers: int = 4, rounds: int = 6) -> Scenario:
     """Two meanings of the labels; after three rounds the peers exchange them."""
     rng = np.random.default_rng(0)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from worlds import drifting
+from worlds import drifting, layered_module
 
 from coterie.learning.trainer import TrainingSettings
 from coterie.simulation.checkpoint import Checkpoints
@@ -184,7 +184,7 @@ class TestInASimulation:
     def test_what_is_kept_only_if_better_is_trained_in_full(self, make_simulation):
         """Of HAST's two trainings the first is restrained, the second is not."""
         with make_simulation(
-            lambda: HAST(fetches=2), training=training(restraint=True)
+            lambda: HAST(fetches=2), module=layered_module, training=training(restraint=True)
         ) as simulation:
             simulation.advance()
             simulation.state.restraint.epochs[:] = 0

@@ -88,7 +88,7 @@ class TestValidate:
             simulation.advance()
             simulation.advance()
         assert [each.data for each in requested].count("train") == 6
-        assert len(requested) == 3 * 6
+        assert len(requested) == 5 * 6
 
 
 def test_trying_is_merging_without_doing_it(make_simulation):

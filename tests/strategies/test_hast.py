@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from plans import drive
+from worlds import layered_module, small_module
 
 from coterie.errors import ConfigError
 from coterie.learning.trainer import TrainingSettings
@@ -130,6 +131,19 @@ def test_fine_tuning_is_kept_only_if_the_validation_loss_falls(make_simulation):
     assert (after < before).any()
     careless_before, careless_after, _, _ = results[False]
     assert (careless_after > careless_before).any()
+
+
+@pytest.mark.parametrize(("module", "is_same"), [(small_module, True), (layered_module, False)])
+def test_what_is_all_classifier_is_not_trained_twice(make_simulation, module, is_same):
+    results = []
+    for finetune in (False, True):
+        with make_simulation(
+            lambda finetune=finetune: Random(fetches=2, finetune=finetune), module=module
+        ) as simulation:
+            simulation.advance()
+            simulation.advance()
+            results.append(simulation.state.current.copy())
+    assert np.array_equal(*results) is is_same
 
 
 def test_hast_changes_only_the_classifier_in_its_second_step(make_simulation):

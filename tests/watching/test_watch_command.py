@@ -63,6 +63,7 @@ def test_two_viewers_of_a_run_that_is_killed_and_resumed(tmp_path):
         answer = end(watcher)
     assert answer.code == 0
     assert "Traceback" not in answer.err
+    assert f"{folder}: there is no such folder yet" in answer.err
     for viewer in (first, second):
         viewer.join(60)
         assert viewer.kinds[-1] == "end"

@@ -76,6 +76,11 @@ class Layout:
         return self.entries[-1].layer + 1
 
     @property
+    def is_all_classifier(self) -> bool:
+        """Whether there are no layers below the classifier."""
+        return self.classifier_depth == self.num_layers
+
+    @property
     def num_bytes(self) -> int:
         """Return the size of the vector in bytes."""
         return self.size * 4

@@ -326,6 +326,8 @@ class Runtime(ABC):
     def _epochs(self, peer: int, request: Train) -> int:
         """Return how many epochs are asked for; those with restraint are noted."""
         training = self._state.settings.training
+        if request.last_layers == "classifier" and self._state.layout.is_all_classifier:
+            return 0  # to train the classifier alone would be to train the model once more
         restrained = training.restraint
         if restrained is None:
             restrained = request.restrained

@@ -5,8 +5,13 @@ from __future__ import annotations
 from coterie.strategies.base import Depth, Plan, Train
 
 
-def train(*, finetune: bool, depth: Depth, restrained: bool = False) -> Plan:
-    """Train all layers; then the classifier alone, kept only if the validation loss falls."""
-    yield Train(restrained=restrained)
+def train(*, finetune: bool, depth: Depth) -> Plan:
+    """Train all layers; then the last ones alone."""
+    yield Train()
     if finetune:
-        yield Train(last_layers=depth, only_if_better=True)
+        yield finetuning(depth)
+
+
+def finetuning(depth: Depth) -> Train:
+    """Return a training of the last layers, kept only if the validation loss falls."""
+    return Train(last_layers=depth, only_if_better=True)

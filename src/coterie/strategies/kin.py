@@ -14,7 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.adopting import average_or_adopt
-from coterie.exchangeable import Losses, against_mine, against_the_best, best_of, has_jumped
+from coterie.exchangeable import (
+    Losses,
+    against_mine,
+    against_the_best,
+    best_of,
+    has_jumped,
+    is_worse,
+)
 from coterie.merging import federated_average
 from coterie.strategies.base import (
     Beliefs,
@@ -27,9 +34,10 @@ from coterie.strategies.base import (
     Request,
     Strategy,
     Tell,
+    Train,
     Validate,
 )
-from coterie.strategies.finetuning import train
+from coterie.strategies.finetuning import finetuning
 from coterie.verdicts import VerdictTable
 
 
@@ -40,7 +48,8 @@ class Kin(Strategy):
     The other options are for finding out what each part is worth: `rivals` compares models with
     the best of them as well as with mine, `replies` tells peers what I found of their models,
     `hearsay` counts what others found, `adopt=False` averages all of my kind (FedAvg) instead of
-    "average or adopt", `restraint` trains less where training does harm. `finetune` is HAST's.
+    "average or adopt", `restraint` trains less where training does harm, `finetune` trains the
+    classifier once more (HAST's third step) where it does none.
     """
 
     fetches: int = 5
@@ -49,7 +58,7 @@ class Kin(Strategy):
     hearsay: bool = True
     adopt: bool = True
     restraint: bool = True
-    finetune: bool = False
+    finetune: bool = True
     table: VerdictTable = field(default_factory=VerdictTable, init=False)
     judged: list[int] = field(default_factory=list, init=False)
     """Whom I judged in the round before."""
@@ -78,7 +87,7 @@ class Kin(Strategy):
         else:
             weights = federated_average(me, [o for o in offers if found.get(o.peer, 0.0) > 0.5])
         yield Merge(weights)
-        yield from train(finetune=self.finetune, depth="classifier", restrained=self.restraint)
+        yield from self._train(me)
 
     def chosen(self, me: Me) -> tuple[int, ...]:
         """Return m peers: whoever is drawn, by its chance of being of my kind, comes first.
@@ -117,6 +126,14 @@ class Kin(Strategy):
             practised = yield Validate(tuple(asked), "train")
             rivals |= against_the_best(asked, practised)
         return rivals
+
+    def _train(self, me: Me) -> Plan:
+        """Train; then the classifier alone, unless the training has made validation worse."""
+        merged = (yield Validate((me.peer,)))[me.peer]
+        yield Train(restrained=self.restraint)
+        trained = (yield Validate((me.peer,)))[me.peer]
+        if self.finetune and not is_worse(trained, merged):
+            yield finetuning("classifier")
 
     def _period(self, me: Me) -> float:
         """How many rounds it takes to meet everybody once."""

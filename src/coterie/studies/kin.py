@@ -58,7 +58,7 @@ def compared(preset: Preset) -> tuple[Variant, ...]:
     if not isinstance(preset.config.drift, NoDrift):
         # Fine-tuning is more training: with it and without, like is held against like.
         variants += preset.compared(["hast", "hast-not-finetuned"])
-        variants.append(_switched(kin, "kin-finetuned", "finetune", True))
+        variants.append(_switched(kin, "kin-not-finetuned", "finetune", False))
     return tuple(variants)
 
 

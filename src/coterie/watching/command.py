@@ -44,6 +44,7 @@ def watch(
     from coterie.watching.follower import Follower
     from coterie.watching.server import open_port, serve
     from coterie.watching.terminal import follow
+    from coterie.watching.words import no_folder_yet
 
     if inside := output_folders(folder):
         # More may follow, such as in a study, so nobody could say how far all of it is.
@@ -59,6 +60,8 @@ def watch(
     def begin() -> None:
         # Not before Ctrl-C is answered: who reads the address may already wish to stop.
         _say_where(folder, listening)
+        if not folder.exists():
+            consoles.errors.print(no_folder_yet(folder), soft_wrap=True, highlight=False)
         consoles.errors.print("Press Ctrl-C to stop watching; the run goes on.", highlight=False)
         if open_browser:
             _show(listening)

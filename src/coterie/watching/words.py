@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from coterie.watching.follower import RunProgress, Sight
 
 
@@ -10,8 +12,13 @@ def waiting_for(sight: Sight) -> str:
     if sight.gathered.problems:
         return f"{sight.folder} cannot be shown."
     if not sight.folder.exists():
-        return f"Waiting for {sight.folder}: there is no such folder yet."
+        return no_folder_yet(sight.folder)
     return f"Waiting for a run to begin in {sight.folder}."
+
+
+def no_folder_yet(folder: Path) -> str:
+    """Say that what is watched is not there: the run may begin later, or the path is wrong."""
+    return f"Waiting for {folder}: there is no such folder yet."
 
 
 def overall(sight: Sight) -> str:
