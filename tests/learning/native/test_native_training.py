@@ -10,7 +10,7 @@ from torch_bench import BITS, Bench
 
 from coterie.data.pools import Samples
 from coterie.errors import ConfigError
-from coterie.learning.trainer import ModelReference, TrainJob
+from coterie.learning.trainer import ModelReference, TrainJob, batch_order
 
 OPTIMIZERS = {
     "sgd": {"optimizer": "sgd"},
@@ -318,3 +318,30 @@ def test_a_model_of_the_wrong_shape_is_refused():
         with pytest.raises(ConfigError, match=rf"Row 1 of '{name}' .*\(24,\)"):
             bench.trainer.train([job])
         assert not matrix.any()
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("batch_size", [5, 8, 12])
+def test_what_frozen_layers_make_of_a_sample_is_the_same_in_the_next_epoch(depth, batch_size):
+    """Bit for bit: two epochs are one, and another in the order of the second."""
+    options = {"optimizer": "sgd", "learning_rate": 0.02, "batch_size": batch_size}
+    pool = image_pool(30, DIGITS_LIKE, 4)
+    rows = np.arange(3, 26)[::-1].copy()
+    both, one = (NativeBench(digits_like, pool, **options) for _ in range(2))
+    job = TrainJob(ModelReference("current", 0), Samples(0, 0, 30, rows), epochs=2, bits=BITS)
+    first, second = batch_order(job)
+    both.train(epochs=2, samples=job.samples, last_layers=depth)
+    one.train(samples=job.samples, last_layers=depth)
+    again = rows[second][np.argsort(first)]
+    one.train(samples=Samples(0, 0, 30, again), last_layers=depth)
+    assert both.models[0].tobytes() == one.models[0].tobytes()
+
+
+def test_frozen_dropout_is_drawn_anew_in_every_epoch():
+    """A weight moves unless it was dropped in both."""
+    pool = image_pool(1, (1,), None)
+    pool.inputs[:], pool.targets[:] = 1, 0
+    bench = NativeBench(lambda: ones(0.5), pool, regression=True, learning_rate=1e-3)
+    bench.models[:] = 1
+    bench.train(epochs=2, last_layers=1)
+    assert (bench.models[0][WIDTH : 2 * WIDTH] != 1).mean() == pytest.approx(0.75, abs=0.03)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "convolution_gradient.h"
+#include "frozen.h"
 #include "linear.h"
 #include "loss.h"
 #include "peak.h"
@@ -80,9 +81,10 @@ static void convolution_forward(const Network *n, const Step *s, int train)
     else convolution_plain(n, s);
 }
 
-static void forward(Network *n, int train, uint64_t stream)
+/* Run the steps from `start` to before `end`. */
+static void forward(Network *n, int32_t start, int32_t end, int train, uint64_t stream)
 {
-    for (int32_t i = 0; i < n->num_steps; i++) {
+    for (int32_t i = start; i < end; i++) {
         Step *s = &n->steps[i];
         switch (s->is.kind) {
         case CONVOLUTION: convolution_forward(n, s, train); break;
@@ -141,9 +143,20 @@ static int32_t first_step(const Network *n, int32_t first_layer)
     return i;
 }
 
+/* Run all steps before `first`, which are not trained, or recall what came of it before. */
+static void forward_frozen(Network *n, const Data *data, const int64_t *rows, int64_t count,
+                           int32_t first, uint64_t stream, Frozen *frozen)
+{
+    const Tensor *reached = &n->steps[first < n->num_steps ? first : 0].in;
+    if (recall_frozen(frozen, reached, rows, count)) return;
+    gather(n, data, rows, count);
+    forward(n, 0, first, 1, stream);
+    keep_frozen(frozen, reached, rows, count);
+}
+
 /* Gradients of a batch's mean loss; return the sum of its losses. */
 static double batch_gradient(Network *n, const Data *data, const int64_t *rows, int64_t count,
-                             int32_t first, uint64_t stream, const Update *fused)
+                             int32_t first, uint64_t stream, const Update *fused, Frozen *frozen)
 {
     double loss = 0;
     transform_all_kernels(n);
@@ -155,8 +168,9 @@ static double batch_gradient(Network *n, const Data *data, const int64_t *rows, 
     }
     for (int64_t start = 0; start < count; start += LANES) {
         const int64_t here = count - start < LANES ? count - start : LANES;
-        gather(n, data, rows + start, here);
-        forward(n, 1, mixed(stream, (uint64_t)(start / LANES)));
+        const uint64_t mine = mixed(stream, (uint64_t)(start / LANES));
+        forward_frozen(n, data, rows + start, here, first, mine, frozen);
+        forward(n, first, n->num_steps, 1, mine);
         loss += loss_gradient(n, data->targets, rows + start, here, 1.0f / (float)count);
         backward(n, first, (int)here, fused);
     }
@@ -187,6 +201,9 @@ static void train_one(Network *n, const Training *t, TrainJob *job)
     const size_t bytes = sizeof(float) * (size_t)n->num_packed;
     int64_t step = 0;
     double loss = 0;
+    /* A single epoch meets nobody twice. */
+    const int64_t kept = job->epochs > 1 ? job->num_samples : 0;
+    Frozen frozen = reserve_frozen(n, first, job->data->num_rows, kept);
     pack(n, job->model);
     memset(n->first_moment, 0, bytes);
     memset(n->second_moment, 0, bytes);
@@ -199,10 +216,11 @@ static void train_one(Network *n, const Training *t, TrainJob *job)
             const Update u = update_at(t, ++step);
             const uint64_t stream = mixed(job->bits, (uint64_t)step);
             loss += batch_gradient(n, job->data, order + i, count, first, stream,
-                                   fused ? &u : NULL);
+                                   fused ? &u : NULL, &frozen);
             apply_updates(n, first, &u, fused);
         }
     }
+    release_frozen(&frozen);
     unpack(n, n->packed, job->model);
     job->loss = is_finite(n) ? loss / (double)job->num_samples : NAN;
 }
@@ -214,7 +232,7 @@ static void evaluate_one(Network *n, const EvaluateJob *job)
     for (int64_t i = 0; i < job->num_samples; i += LANES) {
         const int64_t left = job->num_samples - i, count = left < LANES ? left : LANES;
         gather(n, job->data, job->rows + i, count);
-        forward(n, 0, 0);
+        forward(n, 0, n->num_steps, 0, 0);
         losses_of(n, job->data->targets, job->rows + i, count, job->losses + i,
                   job->correct ? job->correct + i : NULL);
     }
@@ -254,8 +272,9 @@ EXPORT int NAME(coterie_gradient_)(Network *n, const Data *data, const float *mo
 {
     const int bad = check_rows(n, data, rows, count);
     if (bad) return bad;
+    Frozen nothing = {0};
     pack(n, model);
-    batch_gradient(n, data, rows, count, first_step(n, 0), 0, NULL);
+    batch_gradient(n, data, rows, count, first_step(n, 0), 0, NULL, &nothing);
     unpack(n, n->gradient, gradient);
     return DONE;
 }
