@@ -1,10 +1,10 @@
 """Writes docs/kin.md, Kin beside other strategies, from kin/*, and draws its figures.
 
 usage: python docs/kin.py
-       python docs/kin.py FOLDER
+       python docs/kin.py FOLDER [--only SETTINGS]
 
-With the folder of a `coterie study kin`, every setting with finished runs is kept first; what was
-kept of others stays. Settings that were run in several folders can so be put together.
+With the folder of a `coterie study kin`, its finished runs are kept first, of all settings or some;
+other runs that were kept before stay. What was run in several folders can so be put together.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from kin_text import FINDINGS, GROUPS, INTRODUCTION
 
 from coterie.comparing.formats import markdown
 from coterie.errors import CoterieError
+from coterie.options import named_strategies
 from coterie.storage import write_text
 from coterie.studies.catalogue import STUDIES
 from coterie.studies.tables import group_sheets
@@ -77,9 +78,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Keep a study if one is named, draw the figures, and write the page."""
     parser = argparse.ArgumentParser(description="Write docs/kin.md.")
     parser.add_argument("folder", nargs="?", type=Path, help="the folder of a study to keep")
+    parser.add_argument("--only", help="some settings or groups, separated by commas")
     given = parser.parse_args(arguments)
     if given.folder is not None:
-        keep(STUDY, given.folder, KEPT)
+        keep(STUDY, given.folder, KEPT, named_strategies(given.only))
         draw(read(STUDY, KEPT))
     write_text(PAGE, page())
 

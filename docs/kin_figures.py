@@ -81,7 +81,8 @@ def _curves(kept: Sequence[KeptSetting], kind: str, title: str) -> Figure:
         each.set_title(plain(setting.made.setting) + (" (MSE)" if is_error else ""))
         for one in setting.made.curves:
             if one.kind == kind:
-                draw_curve(each, asdict(one), DRAWN.index(one.strategy))
+                line = {**asdict(one), "num_seeds": len(one.seeds)}
+                draw_curve(each, line, DRAWN.index(one.strategy))
         round_axis(each)
         if is_error:
             means = [one.mean for one in setting.made.curves if one.kind == kind]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 from pydantic import TypeAdapter, ValidationError
 from reproduction_kept import hardware, software
 
@@ -45,7 +46,7 @@ class Curve:
     low: list[float]
     """The lowest of the seeds."""
     high: list[float]
-    num_seeds: int
+    seeds: list[int]
 
 
 @dataclass(frozen=True)
@@ -72,21 +73,69 @@ class KeptSetting:
     results: list[Result]
 
 
-def keep(study: Study, folder: Path, target: Path) -> list[str]:
-    """Keep every setting of a study's folder that has finished runs; return their names."""
+def keep(study: Study, folder: Path, target: Path, only: Sequence[str] | None = None) -> list[str]:
+    """Keep the finished runs of a study's folder, of some settings or all; return their names.
+
+    Other runs that were kept before stay.
+    """
     problems: list[str] = []
     found = results(study, folder, problems)
     if problems:
         raise StorageError("\n".join(problems))
     kept = []
-    for setting in study.settings:
+    for setting in study.chosen(only):
         mine = [result for result in found if result.setting == setting.name]
         if mine:
-            _write(KeptSetting(_made(setting, folder / setting.place), mine), target)
+            now = KeptSetting(_made(setting, folder / setting.place), mine)
+            path = target / f"{setting.name}.json"
+            _write(combined(_read(path), now, setting) if path.exists() else now, target)
             kept.append(setting.name)
     if not kept:
-        raise StorageError(f"{folder} holds no finished run of the study {study.name}.")
+        raise StorageError(f"{folder} holds no finished run of {', '.join(only or [study.name])}.")
     return kept
+
+
+def combined(before: KeptSetting, now: KeptSetting, setting: Setting) -> KeptSetting:
+    """Return all runs of both; of a run that is in both, the new one."""
+    runs = {(each.strategy, each.seed): each for each in (*before.results, *now.results)}
+    sizes = {(each.rounds, each.peers) for each in runs.values()}
+    if len(sizes) > 1:
+        raise StorageError(
+            f"What is kept of {setting.name} has other numbers of rounds and peers than these runs "
+            f"({' and '.join(f'{rounds} and {peers}' for rounds, peers in sorted(sizes))}). Remove "
+            "its files to keep these instead."
+        )
+    labels = list(setting.labels)
+    ordered = sorted(
+        (key for key in runs if key[0] in labels), key=lambda key: (labels.index(key[0]), key[1])
+    )
+    departures = list(dict.fromkeys([*before.made.departures, *now.made.departures]))
+    joined = _joined(before.made.curves, now.made.curves)
+    drawn = [curve for label in labels for curve in joined if curve.strategy == label]
+    return KeptSetting(
+        replace(now.made, departures=departures, curves=drawn), [runs[key] for key in ordered]
+    )
+
+
+def _joined(before: Sequence[Curve], now: Sequence[Curve]) -> list[Curve]:
+    """Return curves over the seeds of both; seeds that are in both cannot be told apart again."""
+    curves = {(each.strategy, each.kind): each for each in before}
+    for new in now:
+        old = curves.get((new.strategy, new.kind))
+        apart = old is not None and old.round == new.round and not set(old.seeds) & set(new.seeds)
+        curves[new.strategy, new.kind] = _over_both(old, new) if old and apart else new
+    return list(curves.values())
+
+
+def _over_both(one: Curve, other: Curve) -> Curve:
+    counts = [len(one.seeds), len(other.seeds)]
+    return replace(
+        one,
+        mean=np.average([one.mean, other.mean], axis=0, weights=counts).round(3).tolist(),
+        low=np.minimum(one.low, other.low).tolist(),
+        high=np.maximum(one.high, other.high).tolist(),
+        seeds=sorted([*one.seeds, *other.seeds]),
+    )
 
 
 def _made(setting: Setting, folder: Path) -> Made:
@@ -129,10 +178,11 @@ def _curves(folder: Path, setting: Setting) -> list[Curve]:
     levels = curves(subject)["curves"]["validation"]
     found = []
     for place, (label, mine) in enumerate(subject.by_label.items()):
-        found.append(_curve(label, KINDS[0], levels[place][0]))
+        seeds = sorted(run.seed for run in mine)
+        found.append(_curve(label, KINDS[0], levels[place][0], seeds))
         shares = over_seeds([_own_cluster(run) for run in mine], 100.0)
         if shares["round"]:
-            found.append(_curve(label, KINDS[1], shares))
+            found.append(_curve(label, KINDS[1], shares, seeds))
     return found
 
 
@@ -145,11 +195,11 @@ def _own_cluster(run: FoundRun) -> dict[int, float]:
     return dict(zip(every["round"].tolist(), every["precision"].tolist(), strict=True))
 
 
-def _curve(label: str, kind: str, data: Json) -> Curve:
+def _curve(label: str, kind: str, data: Json, seeds: list[int]) -> Curve:
     """Return a curve of fewer rounds, the last one among them."""
     step = max(1, math.ceil(len(data["round"]) / MAX_POINTS))
     thin = {name: data[name][::-1][::step][::-1] for name in ("round", "mean", "low", "high")}
-    return Curve(label, kind, **thin, num_seeds=data["num_seeds"])
+    return Curve(label, kind, **thin, seeds=seeds)
 
 
 def _write(kept: KeptSetting, target: Path) -> None:

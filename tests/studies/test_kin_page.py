@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from commands import coterie
@@ -73,13 +74,86 @@ def test_what_is_kept_of_other_settings_stays(script, kept, tmp_path):
         (tmp_path / path.name.replace("synthetic", "labels2")).write_bytes(path.read_bytes())
     script.keep(script.STUDY, kept[0], tmp_path)
     assert {path.stem for path in tmp_path.iterdir()} == {"labels2", "synthetic", "ablation-digits"}
+    script.keep(script.STUDY, kept[0], tmp_path / "some", ["main"])
+    assert {path.stem for path in (tmp_path / "some").iterdir()} == {"synthetic"}
+
+
+LEVELS = {"mean": 7.0, "low": 0.0, "high": 200.0}
+
+
+class TestRunsThatWereKeptBefore:
+    """Oracle and Kin, seeds 1 and 2; one of them was kept some time ago."""
+
+    @pytest.fixture
+    def setting(self, script):
+        return next(each for each in script.STUDY.settings if each.name == "synthetic")
+
+    @pytest.fixture
+    def now(self, script, kept):
+        (found,) = (each for each in script.read(script.STUDY, kept[1]) if each.made.curves)
+        return found
+
+    def combine(self, before, now, setting):
+        return importlib.import_module("kin_kept").combined(before, now, setting)
+
+    def seeds_before(self, now, *seeds):
+        """Return the same setting with Kin's seeds numbered anew, each worse by its number."""
+        runs = [each for each in now.results if each.strategy == "kin"]
+        renamed = [replace(runs[0], seed=seed, test=seed) for seed in seeds]
+        curves = [
+            replace(
+                each,
+                seeds=list(seeds),
+                **{name: [level] * len(each.round) for name, level in LEVELS.items()},
+            )
+            for each in now.made.curves
+            if each.strategy == "kin"
+        ]
+        return replace(now, results=renamed, made=replace(now.made, curves=curves))
+
+    def test_others_stay_and_the_same_are_replaced(self, now, setting):
+        both = self.combine(self.seeds_before(now, 2, 3), now, setting)
+        runs = {(each.strategy, each.seed): each for each in both.results}
+        assert list(runs) == [("oracle", 1), ("oracle", 2), ("kin", 1), ("kin", 2), ("kin", 3)]
+        assert runs["kin", 3].test == 3
+        assert runs["kin", 2] in now.results
+        # What is a mean over an old and a new seed 2 is no mean of seeds.
+        assert both.made.curves == now.made.curves
+
+    def test_curves_are_over_the_seeds_of_both(self, now, setting):
+        both = self.combine(self.seeds_before(now, 3, 4, 5, 6), now, setting)
+        mine = {(each.strategy, each.kind): each for each in now.made.curves}
+        assert [(each.strategy, each.kind) for each in both.made.curves] == list(mine)
+        for each in both.made.curves:
+            new = mine[each.strategy, each.kind]
+            if each.strategy != "kin":
+                assert each == new
+                continue
+            assert each.seeds == [1, 2, 3, 4, 5, 6]
+            assert each.mean == pytest.approx(
+                [(2 * mean + 4 * 7) / 6 for mean in new.mean], abs=1e-3
+            )
+            assert each.low == [min(value, 0.0) for value in new.low]
+            assert each.high == [max(value, 200.0) for value in new.high]
+
+    def test_other_numbers_of_rounds_are_refused(self, now, setting):
+        before = self.seeds_before(now, 3)
+        longer = replace(before, results=[replace(each, rounds=9) for each in before.results])
+        with pytest.raises(StorageError, match="Remove its files"):
+            self.combine(longer, now, setting)
+
+    def test_what_the_study_has_no_more_is_dropped(self, now, setting):
+        before = self.seeds_before(now, 3)
+        old = replace(before, results=[replace(before.results[0], strategy="kin-of-old")])
+        both = self.combine(old, now, setting)
+        assert {each.strategy for each in both.results} == {"oracle", "kin"}
 
 
 def test_curves_are_short_and_end_with_the_last_round(kept):
     curves = json.loads((kept[1] / "synthetic.json").read_text())["curves"]
     kinds = {(curve["strategy"], curve["kind"]) for curve in curves}
     assert {("oracle", "own cluster"), ("kin", "validation")} <= kinds
-    assert all(curve["round"][-1] == 3 and curve["num_seeds"] == 2 for curve in curves)
+    assert all(curve["round"][-1] == 3 and curve["seeds"] == [1, 2] for curve in curves)
 
 
 def test_a_folder_without_results_is_refused(script, tmp_path):
