@@ -15,35 +15,42 @@ import numpy.typing as npt
 
 Losses: TypeAlias = npt.NDArray[np.float32]
 """Of the same samples in the same order, (n,)."""
+Values: TypeAlias = npt.NDArray[np.float64]
 
 
-def excess(losses: Losses, reference: Losses) -> float:
-    """z = mean(d) / (sd(d)/√n) of d = losses − reference: how much worse, in standard errors."""
-    with np.errstate(invalid="ignore"):  # ∞ − ∞ is no number either
+def excess(losses: Losses, reference: Losses) -> Values:
+    """z = mean(d) / (sd(d)/√n) of d = losses − reference: how much worse, in standard errors.
+
+    Of one model, (n,), or of several at once, (m, n).
+    """
+    num_samples = losses.shape[-1]
+    with np.errstate(invalid="ignore", divide="ignore"):  # ∞ − ∞ is no number either
         difference = losses.astype(np.float64) - reference
-    mean = float(difference.mean())
-    if not math.isfinite(mean):
-        return math.inf  # whatever is no number is no match
-    error = float(difference.std(ddof=1)) / math.sqrt(len(losses)) if len(losses) > 1 else 0.0
-    if error > 0:
-        return mean / error
-    return math.copysign(math.inf, mean) if mean and len(losses) > 1 else 0.0
+        mean = difference.mean(axis=-1)
+        if num_samples < 2:  # one sample says nothing of its own noise
+            return np.where(np.isfinite(mean), 0.0, np.inf)
+        error = difference.std(axis=-1, ddof=1) / math.sqrt(num_samples)
+        # Without any noise every difference is beyond doubt.
+        z = np.where((error == 0) & (mean == 0), 0.0, mean / error)
+    return np.where(np.isfinite(mean), z, np.inf)  # whatever is no number is no match
 
 
 def is_worse(losses: Losses, reference: Losses) -> bool:
     """Whether max(z, 0)² ≥ ln n: by BIC a difference is the better explanation."""
-    return max(excess(losses, reference), 0.0) ** 2 >= math.log(len(losses))
+    return max(float(excess(losses, reference)), 0.0) ** 2 >= math.log(len(losses))
 
 
-def verdict(losses: Losses, reference: Losses) -> float:
+def against(theirs: Mapping[int, Losses], reference: Losses) -> dict[int, float]:
     """q = 1 / (1 + exp(max(z, 0)²/2 − ln(n)/2)): the posterior of "exchangeable" by BIC."""
-    power = max(excess(losses, reference), 0.0) ** 2 / 2 - math.log(len(losses)) / 2
+    if not theirs:
+        return {}
+    found = excess(np.stack(list(theirs.values())), reference).tolist()
+    return {peer: _posterior(z, len(reference)) for peer, z in zip(theirs, found, strict=True)}
+
+
+def _posterior(z: float, num_samples: int) -> float:
+    power = max(z, 0.0) ** 2 / 2 - math.log(num_samples) / 2
     return 1 / (1 + math.exp(power)) if power < 700 else 0.0
-
-
-def against_mine(theirs: Mapping[int, Losses], mine: Losses) -> dict[int, float]:
-    """Return how likely each model is as good as mine, by losses on my validation data."""
-    return {peer: verdict(losses, mine) for peer, losses in theirs.items()}
 
 
 def against_the_best(
@@ -66,12 +73,14 @@ def against_the_best(
     if practised:
         by_heart = max(mean_loss(theirs[best]) - mean_loss(practised[best]), 0.0)
         reference = np.concatenate([theirs[best], practised[best] + np.float32(by_heart)])
-    return {peer: verdict(losses, reference) for peer, losses in joined.items()}
+    return against(joined, reference)
 
 
 def best_of(losses: Mapping[int, Losses]) -> int:
     """Return whose loss is the lowest."""
-    return min(losses, key=lambda peer: (mean_loss(losses[peer]), peer))
+    means = np.stack(list(losses.values())).astype(np.float64).mean(axis=-1)
+    means[~np.isfinite(means)] = np.inf
+    return min(zip(means.tolist(), losses, strict=True))[1]
 
 
 def has_jumped(now: Losses, before: Losses) -> bool:

@@ -50,14 +50,15 @@ class VerdictTable:
 
     def judged(self, verdicts: Mapping[int, float]) -> None:
         """Take in verdicts of my own, and learn from those that turned."""
-        for peer, verdict in verdicts.items():
-            self._make_room(peer)
-            before = self._peers[peer]
-            if not np.isnan(before["verdicts"]):
-                self._num_turned += (verdict > 0.5) != (before["verdicts"] > 0.5)
-                self._rounds_stood += before["ages"]
-            self._check_word(before, verdict)
-            self._put(peer, verdict, own=True)
+        peers, values = _arrays(verdicts)
+        self._make_room(int(peers.max(initial=-1)))
+        before = self._peers[peers]
+        known = ~np.isnan(before["verdicts"])
+        has_turned = (values > 0.5) != (before["verdicts"] > 0.5)
+        self._num_turned += np.count_nonzero(known & has_turned)
+        self._rounds_stood += float(before["ages"][known].sum())
+        self._peers["doubted"][peers] = self._doubted(before, values)
+        self._put(peers, values, own=True)
 
     def told(self, me: Me, values: Mapping[int, float], judged: Iterable[int] = ()) -> None:
         """Take in what others found of my model: if mine suits them, theirs may suit me.
@@ -65,10 +66,13 @@ class VerdictTable:
         What I judged myself in that round stands, and who is doubted is not believed.
         """
         others = set(me.others.tolist()) - set(judged)
-        for peer, value in values.items():
-            if peer in others and 0 <= value <= 1 and not self._is_doubted(peer):
-                self._make_room(peer)
-                self._put(peer, value, own=False)
+        believed = {
+            peer: value
+            for peer, value in values.items()
+            if peer in others and 0 <= value <= 1 and not self._is_doubted(peer)
+        }
+        self._make_room(max(believed, default=-1))
+        self._put(*_arrays(believed), own=False)
 
     def heard(self, me: Me, offers: Iterable[Offer], verdicts: Mapping[int, float]) -> None:
         """h_j = Σ_k [q_k λ^k_j − (1 − q_k) max(λ^k_j, 0)] of log-odds λ, replacing.
@@ -150,26 +154,25 @@ class VerdictTable:
             self._peers[name] = saved[name]
         self._num_turned, self._rounds_stood = saved["turned"]
 
-    def _check_word(self, before: np.void, verdict: float) -> None:
+    def _doubted(self, before: npt.NDArray[np.void], verdicts: Values) -> npt.NDArray[np.bool_]:
         """Doubt who told me that my model suits it, and whose model surely does not suit me.
 
         Honest peers of my kind are like each other, strangers unlike; who gives out another model
         than it works with likes mine, whatever I find. It is trusted again once its model suits me.
         Surely: no verdict by so many samples could speak more against it.
         """
-        told = not before["own"] and before["verdicts"] > 0.5
-        wrong = told and self._log_odds(np.array(verdict)) <= -self._most
-        before["doubted"] = wrong or (before["doubted"] and verdict <= 0.5)
+        told = (before["own"] == 0) & (before["verdicts"] > 0.5)
+        wrong = told & (self._log_odds(verdicts) <= -self._most)
+        return np.asarray(wrong | ((before["doubted"] > 0) & (verdicts <= 0.5)))
 
     def _is_doubted(self, peer: int) -> bool:
         return peer < len(self._peers) and bool(self._peers[peer]["doubted"])
 
-    def _put(self, peer: int, verdict: float, *, own: bool) -> None:
-        entry = self._peers[peer]
-        entry["verdicts"] = verdict
-        entry["own"] = own
-        entry["ages"] = 0.0
-        entry["evidence"] += self._log_odds(np.array(verdict))
+    def _put(self, peers: npt.NDArray[np.int64], verdicts: Values, *, own: bool) -> None:
+        self._peers["verdicts"][peers] = verdicts
+        self._peers["own"][peers] = own
+        self._peers["ages"][peers] = 0.0
+        self._peers["evidence"][peers] += self._log_odds(verdicts)
 
     def _log_odds(self, verdicts: Values) -> Values:
         with np.errstate(divide="ignore"):  # what is certain has infinite odds
@@ -192,3 +195,8 @@ class VerdictTable:
 def _unknown(count: int) -> npt.NDArray[np.void]:
     """Return so many peers nothing is known about, (count,)."""
     return np.full(count, UNKNOWN)
+
+
+def _arrays(verdicts: Mapping[int, float]) -> tuple[npt.NDArray[np.int64], Values]:
+    """Return peers and what was found of each, (n,) and (n,)."""
+    return np.array(list(verdicts), np.int64), np.array(list(verdicts.values()), np.float64)

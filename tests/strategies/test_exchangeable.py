@@ -9,14 +9,18 @@ from hypothesis import strategies as st
 from kin_parts import losses
 
 from coterie.exchangeable import (
-    against_mine,
+    against,
     against_the_best,
     excess,
     has_jumped,
     is_worse,
     mean_loss,
-    verdict,
 )
+
+
+def verdict(theirs, reference):
+    """q of one model."""
+    return against({1: theirs}, reference)[1]
 
 
 def by_hand(*differences):
@@ -85,10 +89,12 @@ class TestOneModel:
         assert 0 <= b <= a + 1e-9 <= 1 + 1e-9
 
 
-def test_against_mine_each_model_is_judged_alone():
+def test_each_model_is_judged_alone():
     mine = losses(1, 2, 1, 2)
-    theirs = {4: mine + losses(1, 0, 2, 1), 2: mine - 1, 3: mine + 1}
-    assert against_mine(theirs, mine) == {4: by_hand(1, 0, 2, 1), 2: perfect(4), 3: 0.0}
+    theirs = {4: mine + losses(1, 0, 2, 1), 2: mine - 1, 3: mine + 1, 1: mine * np.nan}
+    expected = {4: by_hand(1, 0, 2, 1), 2: perfect(4), 3: 0.0, 1: 0.0}
+    assert against(theirs, mine) == expected
+    assert against({}, mine) == {}
 
 
 class TestAgainstTheBest:

@@ -6,7 +6,7 @@ from kin_parts import losses, me, offer, played
 from worlds import assert_same_table, layered_module, metrics_of
 
 from coterie.adopting import average_or_adopt
-from coterie.exchangeable import against_mine, against_the_best
+from coterie.exchangeable import against, against_the_best
 from coterie.strategies.base import Fetch, Listen, Merge, Tell, Train, Try, Validate
 from coterie.strategies.kin import Kin
 
@@ -190,7 +190,7 @@ def test_who_is_as_good_as_mine_but_not_as_the_best_is_no_kin():
     network = Network([mine - same, mine + same], [PRACTISED, PRACTISED + losses(3, 4).repeat(5)])
     _, verdicts = network.play(Kin(fetches=2))
     theirs, practised = (dict(enumerate(network.models[data])) for data in ("validation", "train"))
-    alone, rivals = against_mine(theirs, mine), against_the_best(theirs, practised)
+    alone, rivals = against(theirs, mine), against_the_best(theirs, practised)
     assert alone[1] > 0.5 > rivals[1]
     assert verdicts == [min(alone[0], rivals[0]), rivals[1]]
 
@@ -200,7 +200,7 @@ def test_the_best_of_them_is_no_kin_unless_it_is_as_good_as_mine():
     network = Network([worse, worse + same], [PRACTISED, PRACTISED])
     _, verdicts = network.play(Kin(fetches=2))
     theirs, practised = (dict(enumerate(network.models[data])) for data in ("validation", "train"))
-    alone, rivals = against_mine(theirs, mine), against_the_best(theirs, practised)
+    alone, rivals = against(theirs, mine), against_the_best(theirs, practised)
     assert min(rivals.values()) > 0.5 > max(alone.values())
     assert verdicts == [alone[0], alone[1]]
 

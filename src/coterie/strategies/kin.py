@@ -16,7 +16,7 @@ import numpy.typing as npt
 from coterie.adopting import average_or_adopt
 from coterie.exchangeable import (
     Losses,
-    against_mine,
+    against,
     against_the_best,
     best_of,
     has_jumped,
@@ -105,7 +105,7 @@ class Kin(Strategy):
         self, mine: Losses, theirs: Mapping[int, Losses]
     ) -> Generator[Request, Any, dict[int, float]]:
         """q_k: of the verdicts against mine and against the best of them, the lower one."""
-        found = against_mine(theirs, mine)
+        found = against(theirs, mine)
         if self.rivals and found:
             rivals = yield from self._compare(theirs)
             found = {peer: min(q, rivals[peer]) for peer, q in found.items()}
@@ -120,8 +120,8 @@ class Kin(Strategy):
         """
         rivals = against_the_best(theirs, {})
         peers = np.array(list(theirs))
-        unsure = set(peers[~self.table.is_sure(peers)].tolist())
-        asked = {peer: theirs[peer] for peer in theirs if peer in unsure | {best_of(theirs)}}
+        asks = {best_of(theirs), *peers[~self.table.is_sure(peers)].tolist()}
+        asked = {peer: theirs[peer] for peer in theirs if peer in asks}
         if len(asked) > 1:
             practised = yield Validate(tuple(asked), "train")
             rivals |= against_the_best(asked, practised)
