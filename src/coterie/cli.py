@@ -75,7 +75,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, _stop)
     try:
         app()
-    except CoterieError as error:
+    except (CoterieError, Interrupted) as error:
         notes = getattr(error, "__notes__", [])
         word = "" if isinstance(error, Interrupted) else "[bold red]Error:[/] "
         errors.print(f"{word}{escape(str(error))}", soft_wrap=True, highlight=False)

@@ -6,8 +6,9 @@ CoterieError                 exit code
 ├── StorageError             4   a file or folder that cannot be read or written
 ├── TrainingError            5   training that produced something unusable
 │   └── WorkerDied           5   a process that was killed, most likely for want of memory
-├── StrategyError            6   a strategy that broke the rules of the requests
-└── Interrupted              130 the user pressed Ctrl-C
+└── StrategyError            6   a strategy that broke the rules of the requests
+
+Interrupted                  130 the user pressed Ctrl-C: no error, so nobody takes it for one
 """
 
 from __future__ import annotations
@@ -57,10 +58,14 @@ class StrategyError(CoterieError):
     exit_code = 6
 
 
-class Interrupted(CoterieError):  # noqa: N818 — a wish, not an error
-    """The user pressed Ctrl-C; what was computed is kept."""
+class Interrupted(BaseException):
+    """The user pressed Ctrl-C; what was computed is kept.
 
-    exit_code = 130
+    It may come at any moment, also within code that survives every `Exception`, such as an import
+    that is tried: there it would be lost.
+    """
+
+    exit_code: ClassVar[int] = 130
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -252,7 +252,7 @@ class Experiment:
                 told.add(message)
                 audience.tell(f"{name}: {message}")
 
-        def end(name: str, error: Exception | None) -> None:
+        def end(name: str, error: BaseException | None) -> None:
             if isinstance(error, Interrupted):
                 stopped.append(name)
             elif error is not None:

@@ -18,7 +18,7 @@ class Failures:
         self._folder = folder
         self._num_runs = num_runs
         self._num_waiting = num_waiting
-        self._errors: dict[str, Exception] = {}
+        self._errors: dict[str, BaseException] = {}
         self.num_started = 0
 
     @property
@@ -35,12 +35,12 @@ class Failures:
             for error in self._errors.values()
         )
 
-    def add(self, name: str, error: Exception) -> None:
+    def add(self, name: str, error: BaseException) -> None:
         """Take note of a run that failed."""
         self._errors[name] = error
 
-    def explain(self, error: CoterieError) -> None:
-        """Let another error tell of the failures as well."""
+    def explain(self, error: BaseException) -> None:
+        """Let something else that is raised tell of the failures as well."""
         if self._errors:
             error.add_note(self._text())
 

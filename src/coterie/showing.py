@@ -48,8 +48,6 @@ def results_shown(experiment: Experiment, preset: str) -> Iterator[None]:
     """Show what the runs have reached, also where one of them failed."""
     try:
         yield
-    except Interrupted:
-        raise
     except CoterieError:
         if experiment.outcomes:
             _show_results(experiment, preset)

@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from coterie.errors import CoterieError, WorkerDied
+from coterie.errors import CoterieError, Interrupted, WorkerDied
 from coterie.learning.parallel import can_fork
 from coterie.processes import follow
 
@@ -51,7 +51,7 @@ Name = str
 class _Ended:
     """The last thing a worker says; a worker that never says it was killed."""
 
-    error: Exception | None
+    error: BaseException | None
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class SideBySide:
         count: int,
         *,
         on_message: Callable[[Name, Any], None],
-        on_end: Callable[[Name, Exception | None], None],
+        on_end: Callable[[Name, BaseException | None], None],
     ) -> None:
         self._count = count
         self._on_message = on_message
@@ -157,10 +157,10 @@ def _work(connection: Connection, work: Work, parent: int) -> None:
     # SIGTERM may go to the whole group like Ctrl-C; the parent ends workers with SIGKILL.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     torch.set_num_threads(1)
-    error: Exception | None = None
+    error: BaseException | None = None
     try:
         work(Line(connection))
-    except CoterieError as failure:
+    except (CoterieError, Interrupted) as failure:
         error = failure
     except Exception:
         # A defect: shown by the parent, with its traceback.

@@ -103,7 +103,7 @@ def run_parts(
             run(experiment)
             if experiment.was_asked_to_stop and number + 1 < len(waiting):
                 raise Interrupted(f"Stopped by Ctrl-C; {part.place} has finished.")
-        except (Interrupted, StorageError, WorkerDied):
+        except (StorageError, WorkerDied):
             raise  # the next one would meet the same
         except CoterieError as error:
             problems[part.place] = error

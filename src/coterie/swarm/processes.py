@@ -16,7 +16,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import ModuleType
 
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, Interrupted
 from coterie.storage import explained
 
 LOG = "output.log"
@@ -75,7 +75,7 @@ def _run(folder: str) -> None:
     code = 0
     try:
         run_peer(Path(folder), lambda message: print(message, flush=True))
-    except CoterieError as error:
+    except (CoterieError, Interrupted) as error:
         print(f"{ERROR}{error}", flush=True)
         code = error.exit_code
     except BaseException:

@@ -11,6 +11,7 @@ import torch.nn.functional as F  # noqa: N812
 from native_bench import FOUND, chain, check_gradients_of, gradients, image_pool
 from torch import nn
 
+from coterie.errors import Interrupted
 from coterie.learning.native.check import check_gradients
 from coterie.learning.native.library import (
     AVERAGE_POOL,
@@ -387,3 +388,14 @@ def test_a_layer_whose_instance_computes_something_else_is_found_out():
     module[1].forward = lambda inputs: 2 * plain(inputs)
     with pytest.raises(Unsupported, match="differs"):
         check_gradients(FOUND, read(module), module, IMAGE, is_classification=True)
+
+
+def test_ctrl_c_while_a_structure_is_read_is_not_lost():
+    class Interrupting(nn.Module):
+        def forward(self, inputs):
+            raise Interrupted("Stopped by Ctrl-C.")
+
+    module = Interrupting()
+    module.layer = nn.Linear(2, 2)
+    with pytest.raises(Interrupted):
+        recognise(module, Layout.of(module), (2,))
