@@ -97,14 +97,14 @@ def keep(study: Study, folder: Path, target: Path, only: Sequence[str] | None = 
 
 def combined(before: KeptSetting, now: KeptSetting, setting: Setting) -> KeptSetting:
     """Return all runs of both; of a run that is in both, the new one."""
-    runs = {(each.strategy, each.seed): each for each in (*before.results, *now.results)}
-    sizes = {(each.rounds, each.peers) for each in runs.values()}
-    if len(sizes) > 1:
+    old, new = (_shared_departures(each.made) for each in (before, now))
+    if old != new:
+        told = [", ".join(sorted(each)) or "none" for each in (old, new)]
         raise StorageError(
-            f"What is kept of {setting.name} has other numbers of rounds and peers than these runs "
-            f"({' and '.join(f'{rounds} and {peers}' for rounds, peers in sorted(sizes))}). Remove "
-            "its files to keep these instead."
+            f"The kept runs of {setting.name} depart otherwise from the study than these: {told[0]}"
+            f" and {told[1]}. Run with the same settings, or remove its files to keep these."
         )
+    runs = {(each.strategy, each.seed): each for each in (*before.results, *now.results)}
     labels = list(setting.labels)
     ordered = sorted(
         (key for key in runs if key[0] in labels), key=lambda key: (labels.index(key[0]), key[1])
@@ -115,6 +115,11 @@ def combined(before: KeptSetting, now: KeptSetting, setting: Setting) -> KeptSet
     return KeptSetting(
         replace(now.made, departures=departures, curves=drawn), [runs[key] for key in ordered]
     )
+
+
+def _shared_departures(made: Made) -> set[str]:
+    """Return in what all runs depart; how peers are poisoned concerns only some."""
+    return {each for each in made.departures if not each.startswith("poison.")}
 
 
 def _joined(before: Sequence[Curve], now: Sequence[Curve]) -> list[Curve]:

@@ -136,11 +136,14 @@ class TestRunsThatWereKeptBefore:
             assert each.low == [min(value, 0.0) for value in new.low]
             assert each.high == [max(value, 200.0) for value in new.high]
 
-    def test_other_numbers_of_rounds_are_refused(self, now, setting):
+    def test_runs_with_other_settings_are_refused(self, now, setting):
         before = self.seeds_before(now, 3)
-        longer = replace(before, results=[replace(each, rounds=9) for each in before.results])
-        with pytest.raises(StorageError, match="Remove its files"):
-            self.combine(longer, now, setting)
+        less = replace(before.made, departures=[*now.made.departures, "strategy.fetches 2"])
+        with pytest.raises(StorageError, match=r"strategy.fetches 2 and .*Run with the same"):
+            self.combine(replace(before, made=less), now, setting)
+        poisoned = replace(before.made, departures=[*now.made.departures, "poison.count 1"])
+        both = self.combine(replace(before, made=poisoned), now, setting)
+        assert both.made.departures == [*now.made.departures, "poison.count 1"]
 
     def test_what_the_study_has_no_more_is_dropped(self, now, setting):
         before = self.seeds_before(now, 3)
