@@ -391,11 +391,10 @@ def test_a_layer_whose_instance_computes_something_else_is_found_out():
 
 
 def test_ctrl_c_while_a_structure_is_read_is_not_lost():
-    class Interrupting(nn.Module):
+    class Interrupting(nn.Linear):
         def forward(self, inputs):
             raise Interrupted("Stopped by Ctrl-C.")
 
-    module = Interrupting()
-    module.layer = nn.Linear(2, 2)
+    module = Interrupting(2, 2)
     with pytest.raises(Interrupted):
         recognise(module, Layout.of(module), (2,))
