@@ -9,6 +9,7 @@ import pytest
 from pages import blocks
 
 import coterie
+from coterie.errors import Interrupted
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -21,7 +22,7 @@ def test_own_module_and_data_in_under_twenty_lines():
 
 def test_exit_codes_are_documented_and_true():
     documented = {int(code) for code in re.findall(r"^\| (\d+) \|", README, re.MULTILINE)}
-    kinds = [coterie.CoterieError, *coterie.CoterieError.__subclasses__()]
+    kinds = [coterie.CoterieError, *coterie.CoterieError.__subclasses__(), Interrupted]
     assert documented == {0, *(kind.exit_code for kind in kinds)}
 
 
