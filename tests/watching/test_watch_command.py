@@ -36,6 +36,7 @@ def test_two_viewers_of_a_run_that_is_killed_and_resumed(tmp_path):
     watcher = start("watch", folder)
     try:
         address = address_of(watcher)
+        assert f"{folder}: there is no such folder yet" in watcher.stderr.readline()
         first = Viewer(address)
         first.wait_for(
             lambda viewer: "no such folder" in viewer.texts[-1] if viewer.texts else False
@@ -63,7 +64,6 @@ def test_two_viewers_of_a_run_that_is_killed_and_resumed(tmp_path):
         answer = end(watcher)
     assert answer.code == 0
     assert "Traceback" not in answer.err
-    assert f"{folder}: there is no such folder yet" in answer.err
     for viewer in (first, second):
         viewer.join(60)
         assert viewer.kinds[-1] == "end"

@@ -61,7 +61,8 @@ def watch(
         # Not before Ctrl-C is answered: who reads the address may already wish to stop.
         _say_where(folder, listening)
         if not folder.exists():
-            consoles.errors.print(no_folder_yet(folder), soft_wrap=True, highlight=False)
+            words = no_folder_yet(folder)
+            consoles.errors.print(words, soft_wrap=True, highlight=False, markup=False)
         consoles.errors.print("Press Ctrl-C to stop watching; the run goes on.", highlight=False)
         if open_browser:
             _show(listening)
