@@ -22,7 +22,7 @@ import torch
 
 from coterie.errors import CoterieError, Interrupted, WorkerDied
 from coterie.learning.parallel import can_fork
-from coterie.processes import follow
+from coterie.processes import follow, starting
 
 WAIT_SECONDS = 0.2
 """How long a wish to stop may go unnoticed."""
@@ -108,7 +108,8 @@ class SideBySide:
         process: BaseProcess = self._context.Process(  # type: ignore[attr-defined]
             target=_work, args=(there, work, os.getpid()), name=name
         )
-        process.start()
+        with starting():
+            process.start()
         # Only the worker holds its end now: when it is gone, so is the connection.
         there.close()
         self._workers[here] = _Worker(name, process)

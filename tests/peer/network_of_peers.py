@@ -37,7 +37,7 @@ from coterie.randomness import generator
 SMALL = Layout.of(nn.Linear(6, 3))
 LARGE = Layout.of(nn.Linear(1024, 2048))
 """8 MiB: more than the system buffers between two ends of a connection."""
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 180.0
 """For what is bound to happen, on a machine of any speed."""
 
 

@@ -19,7 +19,7 @@ import torch
 
 from coterie.errors import WorkerDied
 from coterie.learning.trainer import EvaluateJob, Evaluation, Trainer, TrainJob
-from coterie.processes import follow
+from coterie.processes import follow, starting
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -46,7 +46,8 @@ class ParallelTrainer(Trainer):
             initargs=(trainer, os.getpid()),
         )
         # Fork now, while this process has no other threads.
-        self._run(_ready, [None] * num_workers)
+        with starting():
+            self._run(_ready, [None] * num_workers)
 
     def train(self, jobs: Sequence[TrainJob]) -> list[float]:
         """Train each job's model in place."""

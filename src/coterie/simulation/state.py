@@ -158,11 +158,12 @@ class State:
         """Return what working models reach on validation data, as they are now."""
         wanted = [int(peer) for peer in peers]
         missing = [peer for peer in wanted if peer not in self._validated]
-        jobs = [
-            EvaluateJob(ModelReference("current", peer), self.samples[peer].validation)
-            for peer in missing
-        ]
-        self._validated.update(zip(missing, self.trainer.evaluate(jobs), strict=True))
+        if missing:  # mostly they were measured together, and are asked for one by one
+            jobs = [
+                EvaluateJob(ModelReference("current", peer), self.samples[peer].validation)
+                for peer in missing
+            ]
+            self._validated.update(zip(missing, self.trainer.evaluate(jobs), strict=True))
         return [self._validated[peer] for peer in wanted]
 
     def shift(self, now: Round) -> None:
