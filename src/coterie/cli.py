@@ -17,6 +17,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from coterie import __version__
 from coterie.benchmarking.command import bench
 from coterie.comparing.command import compare
 from coterie.consoles import errors, out
@@ -82,6 +83,24 @@ def main() -> None:
         for note in notes:
             errors.print(escape(note), soft_wrap=True, highlight=False)
         sys.exit(error.exit_code)
+
+
+def _tell_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(f"coterie {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _about(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_tell_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Stand before all commands, with the options that need none."""
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

@@ -255,3 +255,9 @@ def test_help_names_the_exit_codes():
     assert done.code == 0
     for word in ("run", "resume", "list", "data", "130 Ctrl-C"):
         assert word in " ".join(done.out.split())
+
+
+def test_the_version_is_that_of_the_package():
+    done = coterie("--version")
+    assert done.code == 0
+    assert done.out == f"coterie {metadata.version('coterie')}\n"
