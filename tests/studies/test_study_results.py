@@ -64,6 +64,12 @@ def test_tables_show_means_and_the_best():
     assert row.cells == ("oracle", "+10.00 ± 4.97*", "-1.00")
 
 
+def test_of_times_the_least_is_shown():
+    found = [result("kin", seed, 0.5, cpu_seconds=time) for seed, time in ((1, 3.0), (2, 2.0))]
+    (row,) = sheet(found, "main", NUMBERS[-1]).rows
+    assert row.cells == ("kin", "2.00")
+
+
 def test_numbers_that_nobody_has_make_no_table():
     found = [result("kin", 1, 0.5)]
     filled = {number.title for number in NUMBERS if sheet(found, "main", number).rows}

@@ -15,6 +15,16 @@ OURS = "kin"
 """The strategy that the others are held against."""
 
 
+def _mean(values: Sequence[float]) -> tuple[float, float]:
+    """Return the mean alone, where an interval would say nothing."""
+    return confidence(values)[0], math.nan
+
+
+def _least(values: Sequence[float]) -> tuple[float, float]:
+    """Return the least of several times: whatever else a computer does only adds to them."""
+    return min(values, default=math.nan), math.nan
+
+
 @dataclass(frozen=True)
 class Number:
     """One number of a result, and how it is shown."""
@@ -24,7 +34,8 @@ class Number:
     form: str = ".2f"
     has_best: bool = False
     """Whether the best of each column stands out."""
-    has_interval: bool = True
+    over_seeds: Callable[[Sequence[float]], tuple[float, float]] = confidence
+    """What is shown of several seeds, and half the width of its interval or NaN."""
 
 
 def _percent(of: Callable[[Result], float]) -> Callable[[Result], float]:
@@ -47,7 +58,7 @@ NUMBERS = (
     Number(
         f"peers that end more than {100 * HARM:g} points below training alone, %",
         _percent(lambda each: each.harmed),
-        has_interval=False,
+        over_seeds=_mean,
     ),
     Number(
         "what honest peers lose to poisoned ones, points",
@@ -64,7 +75,7 @@ NUMBERS = (
     Number(
         "peers that nobody ever fetched, %",
         _percent(lambda each: each.never_fetched),
-        has_interval=False,
+        over_seeds=_mean,
     ),
     Number(
         "test accuracy % over time, where data drift",
@@ -77,9 +88,13 @@ NUMBERS = (
         "models sent and received per peer",
         lambda each: each.models_per_peer,
         ",.0f",
-        has_interval=False,
+        over_seeds=_mean,
     ),
-    Number("CPU seconds of a round", lambda each: each.cpu_seconds, ".2f", has_interval=False),
+    Number(
+        "CPU seconds of a round, the least of the seeds",
+        lambda each: each.cpu_seconds,
+        over_seeds=_least,
+    ),
 )
 
 
@@ -92,7 +107,7 @@ def group_sheets(found: Sequence[Result], group: str) -> list[Sheet]:
 
 
 def sheet(found: Sequence[Result], group: str, number: Number) -> Sheet:
-    """Return strategies × settings: means over seeds ± half the width of their 95% intervals."""
+    """Return strategies × settings: mostly means over seeds ± half the width of 95% intervals."""
     known = [each for each in found if not math.isnan(number.of(each))]
     settings, strategies = _names(known)
     values = {
@@ -104,8 +119,7 @@ def sheet(found: Sequence[Result], group: str, number: Number) -> Sheet:
     most = max((len(each) for each in values.values()), default=0)
 
     def cell(place: tuple[str, str]) -> str:
-        mean, width = confidence(values[place])
-        text = _cell(mean, width if number.has_interval else math.nan, number.form)
+        text = _cell(*number.over_seeds(values[place]), number.form)
         fewer = f" ({len(values[place])} of {most})" if 0 < len(values[place]) < most else ""
         return f"{text}{'*' if place in best else ''}{fewer}"
 
