@@ -37,12 +37,19 @@ FINDINGS = """## What was found
 without drift (40 of 100 peers, 100 rounds; seeds as in the tables) Kin ends above DAC with its
 published temperature, and above Oracle, which is told the clusters, or at most 0.4 points below, by
 either rule of what may become the best model (means over seeds): rotations 45.5 % against 41.6
-(Oracle) and 42.9 (DAC), with common initial weights 44.7 against 40.7 and 39.4, labels in two
-groups 59.9 against 58.2 and 57.3, in five 85.1 against 85.3 and 84.4, Fashion-MNIST 84.9 against
+(Oracle) and 42.9 (DAC), with common initial weights 44.5 against 40.6 and 39.5, labels in two
+groups 59.9 against 58.2 and 57.8, in five 85.1 against 85.3 and 84.4, Fashion-MNIST 84.9 against
 84.2 and 84.1, digits and clothes 91.3 against 91.1 and 90.3. By the other rule it is 0.4 points
-below Oracle with labels in five groups, 0.2 with labels in two and with digits and clothes, and 0.5
-to 1.7 above in rotations and clothes. With all 100 peers and all 200 rounds of rotation4 (seed 1,
-not in the tables, before Kin fine-tuned): Kin 51.0 %, Oracle 46.5, by the other rule 51.3 and 49.2.
+below Oracle with labels in five groups, 0.3 with labels in two, 0.2 with digits and clothes, and
+0.5 to 1.7 above in rotations and clothes; with labels in two groups it is then level with DAC.
+
+**With all 100 peers** (seed 1, not in this table) rotation4 ends, after all 200 rounds, at 51.3 %
+against Oracle's 46.5, and by the other rule at 51.9 against 49.2. With labels in two groups, after
+100 rounds (`death`), Kin has 62.3 against 61.3, but **by the other rule 62.9 against 64.0: there it
+loses a point**. Fine-tuning is not what it loses it by: without, Kin has 62.5 and 62.9. It finds
+its kind (98 % around round 10) and merges no other, but an eighth of the models of its kind fail
+its test in any late round, and who passes weighs less than itself: a quarter of what it merges is
+its own model, of what Oracle merges a sixth.
 
 **Small clusters gain from similar big ones.** In uneven rotations (28, 8, 2 and 2 peers) Kin has
 49.9 %, Oracle 43.6 and DAC 44.5: a fifth of the models Kin fetches are from other clusters, and
@@ -50,17 +57,19 @@ those suit it.
 
 **It finds its kind soon.** Around round 10 the share of fetched models from the own cluster is 96 %
 in labels5 and 97 % in rotation4, around round 20 99 % and more in both; DAC's is 93 and 30 % around
-round 10. Nobody is never fetched. A round takes less CPU time than DAC's: 2.1 s against 3.3 in
-rotation4, 1.7 against 2.1 in labels5, 1.9 against 2.0 in labels2. Not where models are tiny: with
-the eleven parameters of `synthetic` a round of 99 peers is hardly more than Python, of which Kin
-has three times as much as DAC.
+round 10. Nobody is never fetched. A round takes less CPU time than DAC's: 2.0 s against 3.1 in
+rotation4, 1.7 against 1.9 in labels5, 1.86 against 1.94 in labels2. With all 100 peers of rotation4
+it is 7.1 s over 200 rounds, DAC's about 8; but in the first rounds, when nobody is known and models
+of independent initial weights are tried in many mixtures, 14 s. Where models are tiny it is more:
+with the eleven parameters of `synthetic` a round of 99 peers is hardly more than Python, of which
+Kin has two to three times as much as DAC (0.11 s against 0.04).
 
 **Where data drift it is ahead of HAST.** With labels in two groups (80 of 2000 rounds, three
-shifts) Kin has 50.1 % over time, HAST 46.1 and DAC 45.7, and with swapped labels (`swap4-feddrift`,
-200 rounds, nine shifts) 45.1, HAST 44.3, Oracle 43.1 and DAC 41.8. It recovers as fast or faster
-(table). HAST owes its place to fine-tuning, not to the early layers that it shares with everybody:
-without it, it has 44.4 and 41.9, and letting Kin share early layers changed nothing (seed 4, +0.0
-points).
+shifts, two seeds) Kin has 49.5 % over time, HAST 45.6 and DAC 45.3, and with swapped labels
+(`swap4-feddrift`, 200 rounds, nine shifts, one seed) 45.1, HAST 44.3, Oracle 43.1 and DAC 41.8. It
+recovers as fast or faster (table). HAST owes its place to fine-tuning, not to the early layers that
+it shares with everybody: without it, it has 44.4 and 41.9 (seed 1), and letting Kin share early
+layers changed nothing (seed 4, +0.0 points).
 
 **What fine-tuning is worth.** Kin trains its classifier once more, as HAST does, unless training
 has just made its model worse. On digits, after 40 rounds, that is worth 2.1 points, with swapped
@@ -99,17 +108,27 @@ against 9.42 by the other rule (three seeds).
 **Among 30 % poisoned peers** (labels in two groups, all 100 peers, 60 rounds, one seed) honest
 peers lose 0.2 points by noise and by lies, 0.3 by flipped labels and 0.4 by stale models: no more
 than when those peers are just away, 0.4. Flipped updates cost 1.5: undoing a training leaves a
-model that validates nearly as well as others', and is merged. With 40 peers and 100 rounds, where
-12 of them are missed more, an earlier state of Kin lost 2.6 points by flipped updates, and 2.3 when
-those peers were away.
+model that validates nearly as well as others'; three quarters of them pass, and make up 15 to 17 %
+of what is merged, where noise, stale models and flipped labels are down to nothing after ten
+rounds. With 40 peers and 100 rounds, where 12 of them are missed more, an earlier state of Kin lost
+2.6 points by flipped updates, and 2.3 when those peers were away.
 
-**When 10 of the 24 peers of a cluster turn away** early (`death`, here from round 17 on) the others
-of it lose 2.2 points with Kin, and 8.4 with Oracle, which keeps trusting them. From round 50 on, an
-earlier state of Kin lost 0.6 and Oracle 1.3.
+**When 25 of the 60 peers of a cluster turn away** in round 50 (`death`, all 100 peers, 100 rounds)
+the others of it lose 0.6 points with Kin, and 3.3 with Oracle, which keeps trusting them. When 10
+of 24 do so as early as in round 17, Kin loses 2.2 in the 83 rounds that follow, Oracle 8.4.
 
-**What is not known yet.** The settings at the end of this page have not been run, nothing but
-rotation4 and poison with all 100 peers, and Random, PENS, PANM and DAC's other temperatures only in
-`synthetic`.
+**It harms nobody** who could train alone: in no setting of images (seed 1) does a single peer end
+more than two points below that, and in the regression one peer of 297 ends with a squared error 2 %
+higher. Where no two peers have the same task (`own-task`) it does not fall below training alone,
+either.
+
+**In unusual conditions** (16 or 20 peers, 60 rounds, one seed) Kin stays above Oracle: with 1,000
+validation samples by 2.9 points, with 20 by 0.1 (by the other rule 0.3 below), with sizes that
+differ by 2.2, with peers that are often away by 2.7, and where all have one task by 5.0. Of the
+five models it fetches, three or four are of its own cluster: there are no more.
+
+**What is not known yet.** The settings at the end of this page have not been run, few with all 100
+peers, and Random, PENS, PANM and DAC's other temperatures only in `synthetic`.
 """
 """What was found, with headings of the second level; nothing as long as nothing is known."""
 
