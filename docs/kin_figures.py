@@ -95,13 +95,19 @@ def _curves(kept: Sequence[KeptSetting], kind: str, title: str) -> Figure:
 
 
 def _dots(kept: Sequence[KeptSetting]) -> Figure:
-    """Draw test results, one panel per setting; those of Kin itself in another colour."""
+    """Draw test results, one panel per setting; those of Kin itself in another colour.
+
+    On one scale: a tenth of a point shall look like one.
+    """
     num_columns = min(3, len(kept))
     rows = [kept[first : first + num_columns] for first in range(0, len(kept), num_columns)]
     most = [max(len(_labels(each)) for each in row) for row in rows]
     height = sum(ROW_HEIGHT * count + 0.55 for count in most)
     figure = new_figure(PAGE, max(height, 1.6))
-    axes = figure.subplots(len(rows), num_columns, squeeze=False, height_ratios=most)
+    is_alike = len({result.is_accuracy for each in kept for result in each.results}) == 1
+    axes = figure.subplots(
+        len(rows), num_columns, squeeze=False, height_ratios=most, sharex=is_alike
+    )
     for unused in axes.flat[len(kept) :]:
         unused.remove()
     for setting, each in zip(kept, axes.flat, strict=False):
@@ -122,7 +128,8 @@ def _dot_panel(axes: Axes, kept: KeptSetting) -> None:
         colour = HELPED if is_ours else GREY
         axes.errorbar(mean, place, xerr=width, fmt="o", color=colour, elinewidth=1.2)
     axes.set_yticks(range(len(labels)), [plain(name) for name in labels])
-    axes.invert_yaxis()
+    axes.set_ylim(len(labels) - 0.5, -0.5)
+    axes.tick_params(labelbottom=True)
     if kept.made.group == "poison":
         axes.axvline(0, color="#777777", linewidth=0.6)
     axes.set_title(plain(kept.made.setting))
