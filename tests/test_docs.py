@@ -25,7 +25,8 @@ from coterie.presets import find_preset
 
 NEW_STRATEGY = ROOT / "docs" / "add-a-strategy.md"
 NEW_SHIFT = ROOT / "docs" / "own-shift.md"
-COMMANDS = get_command(app).commands
+COMMAND_LINE = get_command(app)
+COMMANDS = COMMAND_LINE.commands
 RUN = {"bash", "python"}
 # What is not code: files and what programs print, the contents of the site, its docstrings.
 NOT_CODE = {"text", "yaml", "{toctree}", "{eval-rst}"}
@@ -79,6 +80,8 @@ def test_every_reason_is_needed():
 def test_commands_exist(page):
     for words in commands(page):
         match words:
+            case ["coterie", option] if option.startswith("--"):  # of no command
+                assert any(option in each.opts for each in COMMAND_LINE.params), option
             case ["coterie", command, *arguments]:
                 check_command(command, arguments)
             case ["make", target, *_]:
