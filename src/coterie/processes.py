@@ -16,7 +16,7 @@ PARENT_CHECK_SECONDS = 0.5
 def starting() -> Iterator[None]:
     """Start worker processes within: no Ctrl-C reaches them before they follow, nor gets lost.
 
-    They inherit that it has to wait. This process gets it when all have been started.
+    They inherit that it has to wait. This thread gets it when all have been started.
     """
     if not hasattr(signal, "pthread_sigmask"):  # Windows, where no worker begins as a copy of this
         yield
