@@ -32,7 +32,7 @@ def follow(parent: int) -> None:
     """Make this process a worker of its parent, given by its number."""
     # Ctrl-C goes to the whole process group; the parent alone decides how to end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if hasattr(signal, "pthread_sigmask"):
+    if hasattr(signal, "pthread_sigmask"):  # what `starting` kept back is ignored from here on
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     # Whatever the parent does on SIGTERM, a worker ends: this is how a broken pool is cleared.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
