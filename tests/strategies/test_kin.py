@@ -156,9 +156,9 @@ class TestWhoIsKnownWell:
     def by_validation(self):
         return against_the_best(self.theirs, {})
 
-    def compared(self, *well_known):
+    def compared(self, *well_known, trust=True):
         """Return who is measured on training data, and q of all."""
-        kin = Kin(fetches=3)
+        kin = Kin(fetches=3, trust=trust)
         kin.table.grow_older(me(), 1.0, len(mine))
         for _ in range(20):
             kin.table.judged(dict.fromkeys(well_known, 0.99))
@@ -268,6 +268,13 @@ class TestParts:
     def test_rivals(self):
         asked, _ = self.asked_without("rivals")
         assert {each.data for each in asked if isinstance(each, Validate)} == {"validation"}
+
+    def test_trust(self):
+        """Also who is known well has to prove itself on training data."""
+        known = TestWhoIsKnownWell()
+        found = against_the_best(known.theirs, known.practised)
+        assert known.compared(1, 2, 3, trust=False) == ([(1, 2, 3)], found)
+        assert found[3] < 0.5
 
     def test_replies(self):
         asked, _ = self.asked_without("replies")

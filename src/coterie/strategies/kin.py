@@ -46,7 +46,8 @@ class Kin(Strategy):
     """Fetches m = `fetches` peers that are likely of its kind.
 
     The other options are for finding out what each part is worth: `rivals` compares models with
-    the best of them as well as with mine, `replies` tells peers what I found of their models,
+    the best of them as well as with mine, `trust` spares whoever is surely of my kind the test on
+    my training data, `replies` tells peers what I found of their models,
     `hearsay` counts what others found, `adopt=False` averages all of my kind (FedAvg) instead of
     "average or adopt", `restraint` trains less where training does harm, `finetune` trains the
     classifier once more (HAST's third step) where it does none.
@@ -54,6 +55,7 @@ class Kin(Strategy):
 
     fetches: int = 5
     rivals: bool = True
+    trust: bool = True
     replies: bool = True
     hearsay: bool = True
     adopt: bool = True
@@ -120,7 +122,8 @@ class Kin(Strategy):
         """
         rivals = against_the_best(theirs, {})
         peers = np.array(list(theirs))
-        asks = {best_of(theirs), *peers[~self.table.is_sure(peers)].tolist()}
+        trusted = self.table.is_sure(peers) & self.trust
+        asks = {best_of(theirs), *peers[~trusted].tolist()}
         asked = {peer: theirs[peer] for peer in theirs if peer in asks}
         if len(asked) > 1:
             practised = yield Validate(tuple(asked), "train")
