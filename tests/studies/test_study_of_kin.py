@@ -108,12 +108,11 @@ def test_ablation_takes_each_part_away():
 def test_poison_is_beside_clean_runs():
     found = configs("poison-labels2")
     for kind in ("absent", "sign-flip", "noise", "label-flip", "stale"):
-        for strategy in ("random", "oracle", "kin", "kin-no-trust"):
+        for strategy in ("random", "oracle", "kin"):
             poison = found[f"{strategy}-{kind}"].poison
             assert (poison.kind, poison.share) == (kind, 0.3)
             assert found[strategy].poison.kind == "none"
-    assert found["kin-liar"].poison.kind == found["kin-no-trust-liar"].poison.kind == "liar"
-    assert not found["kin-no-trust-liar"].strategy["trust"]
+    assert found["kin-liar"].poison.kind == "liar"
     assert "oracle-liar" not in found
 
 

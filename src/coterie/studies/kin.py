@@ -123,7 +123,7 @@ def _poisoned(variants: Sequence[Variant]) -> Iterator[Variant]:
         yield variant
         for kind in POISONS:
             # Who lies in tables does no harm to those who do not read any.
-            if kind != "liar" or variant.label.startswith("kin"):
+            if kind != "liar" or variant.label == "kin":
                 yield _with(variant, kind, {"poison.kind": kind, "poison.share": POISONED_SHARE})
 
 
@@ -149,9 +149,7 @@ def _ablation(name: str, preset: str) -> Setting:
 
 
 def _poison(name: str, preset: str, changes: Mapping[str, Any] | None = None) -> Setting:
-    random, oracle, kin = find_preset(preset).compared(["random", "oracle", "kin"])
-    distrustful = _switched(kin, "kin-no-trust", "trust", False)
-    variants = tuple(_poisoned([random, oracle, kin, distrustful]))
+    variants = tuple(_poisoned(find_preset(preset).compared(["random", "oracle", "kin"])))
     return Setting(f"poison-{name}", "poison", preset, variants, changes or {}, name)
 
 
