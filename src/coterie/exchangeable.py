@@ -26,10 +26,13 @@ def excess(losses: Losses, reference: Losses) -> Values:
     num_samples = losses.shape[-1]
     with np.errstate(invalid="ignore", divide="ignore"):  # ∞ − ∞ is no number either
         difference = losses.astype(np.float64) - reference
-        mean = difference.mean(axis=-1)
+        mean = np.add.reduce(difference, axis=-1) / num_samples
         if num_samples < 2:  # one sample says nothing of its own noise
             return np.where(np.isfinite(mean), 0.0, np.inf)
-        error = difference.std(axis=-1, ddof=1) / math.sqrt(num_samples)
+        # Not by std: it would work out the mean again, and this is asked very often.
+        difference -= mean[..., np.newaxis]
+        variance = np.add.reduce(difference * difference, axis=-1) / (num_samples - 1)
+        error = np.sqrt(variance) / math.sqrt(num_samples)
         # Without any noise every difference is beyond doubt.
         z = np.where((error == 0) & (mean == 0), 0.0, mean / error)
     return np.where(np.isfinite(mean), z, np.inf)  # whatever is no number is no match
@@ -44,7 +47,7 @@ def against(theirs: Mapping[int, Losses], reference: Losses) -> dict[int, float]
     """q = 1 / (1 + exp(max(z, 0)²/2 − ln(n)/2)): the posterior of "exchangeable" by BIC."""
     if not theirs:
         return {}
-    found = excess(np.stack(list(theirs.values())), reference).tolist()
+    found = excess(np.array(list(theirs.values())), reference).tolist()
     return {peer: _posterior(z, len(reference)) for peer, z in zip(theirs, found, strict=True)}
 
 
@@ -78,7 +81,7 @@ def against_the_best(
 
 def best_of(losses: Mapping[int, Losses]) -> int:
     """Return whose loss is the lowest."""
-    means = np.stack(list(losses.values())).astype(np.float64).mean(axis=-1)
+    means = np.array(list(losses.values()), np.float64).mean(axis=-1)
     means[~np.isfinite(means)] = np.inf
     return min(zip(means.tolist(), losses, strict=True))[1]
 

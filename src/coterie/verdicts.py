@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -80,20 +80,36 @@ class VerdictTable:
         What a peer of my kind finds counts as it says; of whom another kind approves, less so. Who
         is doubted counts for nothing.
         """
-        size = len(self._peers)
-        askable = np.zeros(size, dtype=bool)
+        told = [
+            offer
+            for offer in offers
+            if offer.peer in verdicts and not self._is_doubted(offer.peer)
+        ]
+        if not told:
+            return
+        rows, peers, theirs = self._tables(me, told)
+        odds = self._log_odds(theirs)
+        trust = np.array([verdicts[offer.peer] for offer in told])[rows]
+        found = np.zeros((len(told), len(self._peers)))
+        found[rows, peers] = trust * odds - (1 - trust) * np.maximum(odds, 0)
+        self._peers["hearsay"][peers] = found.sum(axis=0)[peers]
+
+    def _tables(
+        self, me: Me, offers: Sequence[Offer]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Values]:
+        """Return who says it (its place among the offers), of whom, and what, (n,) each.
+
+        Whoever tells me about strangers, or about myself, tells me nothing.
+        """
+        tables = [entries(offer.message, VERDICTS) for offer in offers]
+        peers = np.concatenate([peers for peers, _ in tables]).astype(np.int64)
+        theirs = np.concatenate([values for _, values in tables]).astype(np.float64)
+        rows = np.repeat(np.arange(len(tables)), [len(values) for _, values in tables])
+        askable = np.zeros(len(self._peers), dtype=bool)
         askable[me.others] = True
-        sums, mentioned = np.zeros(size), np.zeros(size, dtype=bool)
-        for offer in offers:
-            if offer.peer not in verdicts or self._is_doubted(offer.peer):
-                continue
-            peers, theirs = entries(offer.message, VERDICTS)
-            within = np.clip(peers, 0, size - 1)
-            use = (within == peers) & askable[within] & (theirs >= 0) & (theirs <= 1)
-            odds, trust = self._log_odds(theirs[use]), verdicts[offer.peer]
-            sums[peers[use]] += trust * odds - (1 - trust) * np.maximum(odds, 0)
-            mentioned[peers[use]] = True
-        self._peers["hearsay"][mentioned] = sums[mentioned]
+        within = peers.clip(0, len(askable) - 1)
+        use = (within == peers) & askable[within] & (theirs >= 0) & (theirs <= 1)
+        return rows[use], peers[use], theirs[use]
 
     def forget(self) -> None:
         """My data have changed: what suited me may not any more."""
@@ -177,7 +193,7 @@ class VerdictTable:
     def _log_odds(self, verdicts: Values) -> Values:
         with np.errstate(divide="ignore"):  # what is certain has infinite odds
             odds = np.log(verdicts) - np.log1p(-verdicts)
-        return np.asarray(np.clip(odds, -self._most, self._most))
+        return np.minimum(np.maximum(odds, -self._most), self._most)
 
     def _rows(self, peers: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
         """Return what is kept of peers, of whom some may never have been heard of."""

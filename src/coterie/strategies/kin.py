@@ -120,11 +120,11 @@ class Kin(Strategy):
 
         Whoever is not surely of my kind yet has to prove it on my training data as well.
         """
-        rivals = against_the_best(theirs, {})
         peers = np.array(list(theirs))
         trusted = self.table.is_sure(peers) & self.trust
         asks = {best_of(theirs), *peers[~trusted].tolist()}
         asked = {peer: theirs[peer] for peer in theirs if peer in asks}
+        rivals = against_the_best(theirs, {}) if trusted.any() or len(asked) == 1 else {}
         if len(asked) > 1:
             practised = yield Validate(tuple(asked), "train")
             rivals |= against_the_best(asked, practised)

@@ -127,27 +127,30 @@ class NativeTrainer(Trainer):
         return [float(call.loss) for call in calls]
 
     def _evaluate(self, jobs: Sequence[EvaluateJob]) -> list[Evaluation]:
-        rows = [_as_rows(job.samples.rows()) for job in jobs]
-        answers = [
-            Evaluation(
-                np.empty(len(mine), np.float32),
-                np.empty(len(mine), np.bool_) if self._is_classification else None,
-            )
-            for mine in rows
-        ]
-        calls = (EvaluateCall * len(jobs))(
-            *(
-                EvaluateCall(
-                    data=ctypes.pointer(self._pools[job.samples.pool]),
-                    model=self._model(job.model),
-                    rows=address(mine),
-                    num_samples=len(mine),
-                    losses=address(answer.losses),
-                    correct=None if answer.correct is None else address(answer.correct),
-                )
-                for job, mine, answer in zip(jobs, rows, answers, strict=True)
-            )
-        )
+        if not jobs:
+            return []
+        # All rows in one array, and all answers in another: thousands of small ones take longer
+        # to make than small models to evaluate.
+        rows = _as_rows(np.concatenate([job.samples.rows() for job in jobs]))
+        losses = np.empty(len(rows), np.float32)
+        correct = np.empty(len(rows), np.bool_) if self._is_classification else None
+        first_row, first_loss = address(rows), address(losses)
+        first_correct = None if correct is None else address(correct)
+        calls = (EvaluateCall * len(jobs))()
+        answers = []
+        start = 0
+        for call, job in zip(calls, jobs, strict=True):
+            stop = start + len(job.samples)
+            call.data = ctypes.pointer(self._pools[job.samples.pool])
+            call.model = self._model(job.model)
+            call.rows = first_row + start * rows.itemsize
+            call.num_samples = stop - start
+            call.losses = first_loss + start * losses.itemsize
+            if first_correct is not None:
+                call.correct = first_correct + start
+            part = slice(start, stop)
+            answers.append(Evaluation(losses[part], None if correct is None else correct[part]))
+            start = stop
         network = self._networks.get()
         try:
             network.evaluate(calls)
