@@ -81,9 +81,7 @@ class VerdictTable:
         is doubted counts for nothing.
         """
         told = [
-            offer
-            for offer in offers
-            if offer.peer in verdicts and not self._is_doubted(offer.peer)
+            offer for offer in offers if offer.peer in verdicts and not self._is_doubted(offer.peer)
         ]
         if not told:
             return
@@ -193,7 +191,7 @@ class VerdictTable:
     def _log_odds(self, verdicts: Values) -> Values:
         with np.errstate(divide="ignore"):  # what is certain has infinite odds
             odds = np.log(verdicts) - np.log1p(-verdicts)
-        return np.minimum(np.maximum(odds, -self._most), self._most)
+        return np.asarray(np.minimum(np.maximum(odds, -self._most), self._most))
 
     def _rows(self, peers: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
         """Return what is kept of peers, of whom some may never have been heard of."""

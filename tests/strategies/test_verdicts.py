@@ -179,6 +179,13 @@ class TestHearsay:
             table.heard(me(), [offer(1, {3: value})], {1: 1.0})
         assert evidence(table, 3) == pytest.approx(odds(0.2))
 
+    def test_who_is_named_twice_in_a_table_counts_once(self):
+        """Else whoever repeats itself would be heard more than others."""
+        message = {"peers": np.array([3, 3, 3]), "verdicts": np.array([0.9, 0.9, 0.8])}
+        table = table_of()
+        table.heard(me(), [Offer(1, 10, message), offer(2, {3: 0.7})], {1: 1.0, 2: 1.0})
+        assert evidence(table, 3) == pytest.approx(odds(0.8) + odds(0.7))
+
     @pytest.mark.parametrize(
         "message",
         [
