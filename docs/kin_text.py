@@ -136,8 +136,9 @@ peers, and Random, PENS, PANM and DAC's other temperatures only in `synthetic`.
 GROUPS = {
     "main": """## Strategies side by side
 
-Ten settings: labels in two and five groups, rotations with independent and common initial weights,
-rotations in uneven clusters, two kinds of images, a regression, and two in which data drift.
+Labels in two and five groups, rotations with independent and common initial weights, rotations in
+uneven clusters, two kinds of images, the bundled digits, a regression, and two settings in which
+data drift. In the 40 rounds of `digits` PANM stays in its first stage.
 """,
     "ablation": """## Kin without each of its parts
 

@@ -73,8 +73,10 @@ def test_what_is_kept_of_other_settings_stays(script, kept, tmp_path):
     for path in files.iterdir():
         (tmp_path / path.name.replace("synthetic", "labels2")).write_bytes(path.read_bytes())
     script.keep(script.STUDY, kept[0], tmp_path)
-    assert {path.stem for path in tmp_path.iterdir()} == {"labels2", "synthetic", "ablation-digits"}
-    script.keep(script.STUDY, kept[0], tmp_path / "some", ["main"])
+    # Oracle and Kin of the ablation are those that are compared with all others, too.
+    mine = {"synthetic", "digits", "ablation-digits"}
+    assert {path.stem for path in tmp_path.iterdir()} == {"labels2", *mine}
+    script.keep(script.STUDY, kept[0], tmp_path / "some", ["synthetic"])
     assert {path.stem for path in (tmp_path / "some").iterdir()} == {"synthetic"}
 
 
@@ -89,9 +91,9 @@ class TestRunsThatWereKeptBefore:
         return next(each for each in script.STUDY.settings if each.name == "synthetic")
 
     @pytest.fixture
-    def now(self, script, kept):
-        (found,) = (each for each in script.read(script.STUDY, kept[1]) if each.made.curves)
-        return found
+    def now(self, script, kept, setting):
+        found = script.read(script.STUDY, kept[1])
+        return next(each for each in found if each.made.setting == setting.name)
 
     def combine(self, before, now, setting):
         return importlib.import_module("kin_kept").combined(before, now, setting)

@@ -212,6 +212,7 @@ KIN = Study(
         _main("rotation-uneven", "dac-cifar-rotation-uneven"),
         _main("fashion", "friends-fashion-rotation"),
         _main("mnist-fashion", "friends-mnist-fashion"),
+        _main("digits", "digits"),
         _at_one_rate(_main("synthetic", "friends-synthetic")),
         _main("hast-labels2", "hast-cifar-labels2"),
         _main("swap4-feddrift", "hast-swap4-feddrift"),
