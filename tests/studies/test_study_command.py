@@ -194,6 +194,15 @@ def test_a_list_needs_no_folder_and_writes_nothing(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(("scale", "fetches"), [(1.0, 5), (0.4, 2)])
+def test_a_list_says_how_many_models_are_fetched(tmp_path, scale, fetches):
+    """Fewer peers fetch fewer models, which changes results: better seen before hours of runs."""
+    only = ("--only", "labels2", "--strategy", "local,kin", "--scale", scale)
+    answer = coterie("study", "kin", "--list", *only, "--out", tmp_path / "out")
+    (row,) = (line for line in answer.out.splitlines() if "friends-cifar-labels2" in line)
+    assert [cell.strip() for cell in row.split("│")[5:7]] == [f"{100 * scale:.0f}", str(fetches)]
+
+
 def test_folders_of_something_else_are_refused(tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
     refused(run("--out", tmp_path), 4, "something else than a study")

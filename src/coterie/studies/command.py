@@ -95,7 +95,8 @@ def _list(folder: Path, parts: list[Part]) -> None:
 
     from coterie.studies.running import unfinished
 
-    table = Table("folder", "settings", "preset", "rounds", "peers", "strategies", "finished")
+    titles = ("folder", "settings", "preset", "rounds", "peers", "fetches", "strategies")
+    table = Table(*titles, "finished")
     for part in parts:
         first = part.configs[0]
         labels = dict.fromkeys(config.label for config in part.configs)
@@ -106,10 +107,17 @@ def _list(folder: Path, parts: list[Part]) -> None:
             first.preset,
             str(first.rounds),
             str(first.peers.count),
+            _fetches(part),
             ", ".join(labels),
             f"{done} of {len(part.configs)}",
         )
     consoles.out.print(table)
+
+
+def _fetches(part: Part) -> str:
+    """Return how many models a round strategies fetch at the most: --scale makes it fewer."""
+    options = [config.strategy_options() for config in part.configs]
+    return str(max((each["fetches"] for each in options if "fetches" in each), default=0))
 
 
 def _show(study: Study, folder: Path, *, write: bool = True) -> None:
