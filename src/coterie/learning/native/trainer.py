@@ -129,28 +129,28 @@ class NativeTrainer(Trainer):
     def _evaluate(self, jobs: Sequence[EvaluateJob]) -> list[Evaluation]:
         if not jobs:
             return []
-        # All rows in one array, and all answers in another: thousands of small ones take longer
-        # to make than small models to evaluate.
-        rows = _as_rows(np.concatenate([job.samples.rows() for job in jobs]))
-        losses = np.empty(len(rows), np.float32)
-        correct = np.empty(len(rows), np.bool_) if self._is_classification else None
-        first_row, first_loss = address(rows), address(losses)
+        rows = _rows_of(jobs)
+        places = {samples: address(mine) for samples, mine in rows.items()}
+        # All answers lie in one array: thousands of small ones take longer to make than small
+        # models to evaluate.
+        losses = np.empty(sum(len(job.samples) for job in jobs), np.float32)
+        correct = np.empty(len(losses), np.bool_) if self._is_classification else None
+        first_loss = address(losses)
         first_correct = None if correct is None else address(correct)
         calls = (EvaluateCall * len(jobs))()
         answers = []
         start = 0
         for call, job in zip(calls, jobs, strict=True):
-            stop = start + len(job.samples)
+            part = slice(start, start + len(job.samples))
             call.data = ctypes.pointer(self._pools[job.samples.pool])
             call.model = self._model(job.model)
-            call.rows = first_row + start * rows.itemsize
-            call.num_samples = stop - start
+            call.rows = places[id(job.samples)]
+            call.num_samples = len(job.samples)
             call.losses = first_loss + start * losses.itemsize
             if first_correct is not None:
                 call.correct = first_correct + start
-            part = slice(start, stop)
             answers.append(Evaluation(losses[part], None if correct is None else correct[part]))
-            start = stop
+            start = part.stop
         network = self._networks.get()
         try:
             network.evaluate(calls)
@@ -185,6 +185,12 @@ def _training(settings: TrainingSettings) -> Training:
         beta2=BETA2,
         epsilon=EPSILON,
     )
+
+
+def _rows_of(jobs: Sequence[EvaluateJob]) -> dict[int, npt.NDArray[np.int64]]:
+    """Return the row numbers of all samples by their `id`: many models are measured on the same."""
+    asked = {id(job.samples): job.samples for job in jobs}
+    return {number: _as_rows(samples.rows()) for number, samples in asked.items()}
 
 
 def _as_rows(numbers: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
