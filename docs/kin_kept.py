@@ -24,6 +24,7 @@ from coterie.pages.subjects import Subject
 from coterie.pages.views.base import Json, over_seeds
 from coterie.pages.views.curves import curves
 from coterie.presets.comparing import differences
+from coterie.presets.scaling import COUNTS_ROUNDS
 from coterie.storage import explained, open_folder, write_text
 from coterie.studies.base import Setting, Study
 from coterie.studies.results import Result, csv_text, read_csv, results
@@ -118,8 +119,12 @@ def combined(before: KeptSetting, now: KeptSetting, setting: Setting) -> KeptSet
 
 
 def _shared_departures(made: Made) -> set[str]:
-    """Return in what all runs depart; how peers are poisoned concerns only some."""
-    return {each for each in made.departures if not each.startswith("poison.")}
+    """Return in what all runs depart; how peers are poisoned concerns only some.
+
+    So do the phases of a strategy, which are shorter where all have fewer rounds.
+    """
+    of_some = ("poison.", *(f"strategy.{name} " for name in sorted(COUNTS_ROUNDS)))
+    return {each for each in made.departures if not each.startswith(of_some)}
 
 
 def _joined(before: Sequence[Curve], now: Sequence[Curve]) -> list[Curve]:

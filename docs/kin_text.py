@@ -95,12 +95,13 @@ and 43.5 when it averages all of its kind (`kin-no-adopt`). By the other rule th
 45.1, 45.6 and 44.4: there most of Kin's lead is "average or adopt", and whom it chooses is worth
 no more than to be told the clusters.
 
-**What matters where data are few.** On digits, with 10 validation samples and 40 rounds, fine-tuning
-is worth 2.1 points, judging models against each other on training data (`rivals`) 1.1, replies 0.9,
-hearsay 0.3; "average or adopt" and restraint nothing by then. Rivals, replies and hearsay are what
-finds the own cluster: around round 10 57 % of the fetches come from it, without one of them 35 to
-45 %. The parts stand in for each other: without fine-tuning, rivals made a difference of 19 points
-there. `oracle-adopt` is no better than Oracle on digits, where all start alike.
+**What matters where data are few.** On digits, with 10 validation samples and 40 rounds, fine-
+tuning is worth 2.1 points, judging models against each other on training data (`rivals`) 1.1,
+replies 0.9, hearsay 0.3; "average or adopt" and restraint nothing by then. Rivals, replies and
+hearsay are what finds the own cluster: around round 10 57 % of the fetches come from it, without
+one of them 35 to 45 %. The parts stand in for each other: without fine-tuning, rivals made a
+difference of 19 points there. `oracle-adopt` is no better than Oracle on digits, where all start
+alike.
 
 **Restraint is what long runs need.** With rotations, seed 1, an earlier state of Kin without it
 stood at 41.3 % after 60 rounds, its merged models overfitting (their validation loss had risen to

@@ -143,9 +143,15 @@ class TestRunsThatWereKeptBefore:
         less = replace(before.made, departures=[*now.made.departures, "strategy.fetches 2"])
         with pytest.raises(StorageError, match=r"strategy.fetches 2 and .*Run with the same"):
             self.combine(replace(before, made=less), now, setting)
-        poisoned = replace(before.made, departures=[*now.made.departures, "poison.count 1"])
-        both = self.combine(replace(before, made=poisoned), now, setting)
-        assert both.made.departures == [*now.made.departures, "poison.count 1"]
+
+    @pytest.mark.parametrize(
+        "departure", ["poison.count 1", "strategy.exploration_rounds 10 instead of 20"]
+    )
+    def test_what_concerns_only_some_runs_may_differ(self, now, setting, departure):
+        before = self.seeds_before(now, 3)
+        other = replace(before.made, departures=[*now.made.departures, departure])
+        both = self.combine(replace(before, made=other), now, setting)
+        assert both.made.departures == [*now.made.departures, departure]
 
     def test_what_the_study_has_no_more_is_dropped(self, now, setting):
         before = self.seeds_before(now, 3)
