@@ -140,7 +140,7 @@ five models it fetches, three or four are of its own cluster: there are no more.
 
 **What is not known yet.** The settings at the end of this page have not been run, few with all 100
 peers. On CIFAR-10 and the other images, Random and PENS have one seed, where they were run at all
-(Random is 2 to 5 points below Kin, PENS, in rotation4, 5 below), and PANM and DAC's other
+(Random is 1 to 5 points below Kin, PENS, in rotation4, 5 below), and PANM and DAC's other
 temperatures none; on digits and in `synthetic` all strategies are compared on three seeds. What
 each part of Kin is worth was measured on digits, and of its merge in rotation4.
 """
