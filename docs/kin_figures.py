@@ -45,6 +45,8 @@ NUM_COLOURS = 128
 """Enough for lines and bands; more would make files of many panels too large to keep."""
 PER_ROW = 4
 """How many panels stand side by side."""
+LEAST_SPAN = 8.0
+"""How many points a panel shows at least, where it has a scale of its own."""
 ROW_HEIGHT = 0.15
 """Inches for each strategy."""
 
@@ -97,14 +99,14 @@ def _curves(kept: Sequence[KeptSetting], kind: str, title: str) -> Figure:
 def _dots(kept: Sequence[KeptSetting]) -> Figure:
     """Draw test results, one panel per setting; those of Kin itself in another colour.
 
-    On one scale: a tenth of a point shall look like one.
+    A tenth of a point shall look like one: panels of like data have one scale, others a wide one.
     """
     num_columns = min(3, len(kept))
     rows = [kept[first : first + num_columns] for first in range(0, len(kept), num_columns)]
     most = [max(len(_labels(each)) for each in row) for row in rows]
     height = sum(ROW_HEIGHT * count + 0.55 for count in most)
     figure = new_figure(PAGE, max(height, 1.6))
-    is_alike = len({result.is_accuracy for each in kept for result in each.results}) == 1
+    is_alike = _are_alike(kept)
     axes = figure.subplots(
         len(rows), num_columns, squeeze=False, height_ratios=most, sharex=is_alike
     )
@@ -112,7 +114,23 @@ def _dots(kept: Sequence[KeptSetting]) -> Figure:
         unused.remove()
     for setting, each in zip(kept, axes.flat, strict=False):
         _dot_panel(each, setting)
+        if not is_alike:
+            _widen(each)
     return figure
+
+
+def _are_alike(kept: Sequence[KeptSetting]) -> bool:
+    """Whether settings can be held against each other: the same data, or points lost."""
+    measures = {result.is_accuracy for each in kept for result in each.results}
+    presets = {each.made.preset for each in kept if each.made.group != "poison"}
+    return len(measures) == 1 and len(presets) <= 1
+
+
+def _widen(axes: Axes) -> None:
+    """Let a panel show at least so many points."""
+    low, high = axes.get_xlim()
+    missing = max(LEAST_SPAN - (high - low), 0.0)
+    axes.set_xlim(low - missing / 2, high + missing / 2)
 
 
 def _dot_panel(axes: Axes, kept: KeptSetting) -> None:
