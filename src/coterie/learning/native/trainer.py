@@ -130,7 +130,7 @@ class NativeTrainer(Trainer):
         if not jobs:
             return []
         rows = _rows_of(jobs)
-        places = {samples: address(mine) for samples, mine in rows.items()}
+        places = {number: address(mine) for number, mine in rows.items()}
         # All answers lie in one array: thousands of small ones take longer to make than small
         # models to evaluate.
         losses = np.empty(sum(len(job.samples) for job in jobs), np.float32)
