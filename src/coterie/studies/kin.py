@@ -50,6 +50,7 @@ def compared(preset: Preset) -> tuple[Variant, ...]:
         *(
             replace(dac, label=f"dac-tau{tau}", strategy={**dac.strategy, "tau": tau})
             for tau in TAUS
+            if tau != dac.strategy["tau"]  # that would be the published one once more
         ),
         _pens(preset),
         _panm(preset),
