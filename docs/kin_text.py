@@ -19,7 +19,8 @@ python docs/kin.py runs/kin                 # keeps what has finished, and write
 **What is compared.** All strategies of a setting have the same data, initial weights and model, and
 fetch the same number m of models a round; HAST does so in its two steps, PANM up to twice
 as many, since it also tries strangers. Options are those of the setting's paper where it has any.
-`dac` has the published temperature of its setting, `dac-tau1` to `dac-tau1000` have others; in
+`dac` has the published temperature of its setting (5 in labels5, 10 in labels2 and fashion, 1 in
+mnist-fashion, 10,000 in `synthetic`, otherwise 30), `dac-tau1` to `dac-tau1000` have others; in
 `synthetic` all have one learning rate. Seeds begin at 1, but not all of them are new to Kin: see
 below.
 
