@@ -40,7 +40,7 @@ def compared(preset: Preset) -> tuple[Variant, ...]:
     """Return all strategies of the main comparison, with a preset's own options if it has them.
 
     All merge the m models of the preset a round; HAST fetches as many in its two steps. PANM
-    fetches up to twice as many: whom it keeps, and whom it tries.
+    fetches about twice as many or more: whom it keeps, and whom it tries.
     """
     dac = _dac(preset)
     (kin,) = preset.compared(["kin"])
