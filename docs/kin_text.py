@@ -47,12 +47,12 @@ rotations and clothes; with labels in two groups it is then level with DAC.
 **With all 100 peers** (seed 1, not in this table) rotation4 ends, after all 200 rounds, at 51.3 %
 against Oracle's 46.5, and by the other rule at 51.9 against 49.2. With labels in two groups, after
 100 rounds (`death`), Kin has 62.3 against 61.3, but **by the other rule 62.9 against 64.0: there it
-loses a point**. Most of that is restraint: without it Kin has 60.4 and 63.7. With as many friends
-as 60, models that have overfitted on their own make the better average, and the other rule counts
-that average; what training makes of it, which counts by the preset's rule, is the worse for it.
-Judging models against each other (`rivals`) costs the rest: without, Kin has 62.7 and 63.2. It
-finds its kind (98 % around round 10) and merges no other, but an eighth of the models of its kind
-fail that test in any late round. Without fine-tuning Kin has 62.5 and 62.9.
+loses a point**. Most of that is restraint: without it Kin has 60.4 and 63.7. Models trained in full
+make the better average, which the other rule counts, but training then makes that average worse,
+which the preset's rule counts. Judging models against each other (`rivals`) costs some, too:
+without, Kin has 62.7 and 63.2. It finds its kind (98 % around round 10) and merges no other, but an
+eighth of the models of its kind fail that test in any late round. Without fine-tuning Kin has 62.5
+and 62.9.
 
 **Small clusters gain from similar big ones.** In uneven rotations (28, 8, 2 and 2 peers, three
 seeds) Kin has 49.7 %, Oracle 44.4 and DAC 45.4, by the other rule 50.3, 46.5 and 47.7: a fifth of
