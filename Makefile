@@ -4,7 +4,7 @@ BIN := .venv/bin
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench docs clean
+.PHONY: help demo test pytest lint bench docs clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
@@ -18,8 +18,12 @@ help:  ## show this list
 demo: .venv/.installed  ## compare Kin with Local, Random, DAC and Oracle on bundled data, offline
 	$(BIN)/coterie run digits
 
-test: lint  ## check style, types and layers, then run all tests
+test: .venv/.installed  ## check style, types and layers, and run all tests
 	tests/browser/ensure-browser
+	@# Both at once: many tests wait for others, and types take minutes on a new machine.
+	@$(MAKE) --no-print-directory --jobs=2 lint pytest
+
+pytest: .venv/.installed
 	$(BIN)/python -m pytest -n $(WORKERS)
 
 lint: .venv/.installed  ## check style, types and layers
