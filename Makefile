@@ -20,7 +20,7 @@ demo: .venv/.installed  ## compare Kin with Local, Random, DAC and Oracle on bun
 
 test: .venv/.installed  ## check style, types and layers, and run all tests
 	tests/browser/ensure-browser
-	@# Both at once: many tests wait for others, and types take minutes on a new machine.
+	@# Both at once: many tests wait for processes, and checking types for the first time takes a minute or two.
 	@$(MAKE) --no-print-directory --jobs=2 lint pytest
 
 pytest: .venv/.installed

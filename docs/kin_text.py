@@ -71,12 +71,12 @@ three shifts, three seeds) Kin has 49.6 % over time, HAST 45.8 and DAC 45.6, and
 HAST, in one round; DAC takes three to four. On seed 1, where Kin has 50.1, PANM has 48.0 (twice as
 many exchanges), Oracle 47.9, PENS 45.9, Random 43.7 and Local 42.4. With swapped labels
 (`swap4-feddrift`, 200 rounds, nine shifts, three seeds) Kin has 43.6 and HAST 43.2, on one seed 0.1
-less than HAST; both take 1.5 to 1.6 rounds to recover. Oracle has 42.4 there, DAC 40.9, PANM 42.5,
-PENS 41.4, Random 40.9 and Local 33.7 (seed 1; Kin 45.1). Another temperature is worth 0.4 points to
-DAC at most: 43.8 to 46.0 with labels in two groups, 41.1 to 41.4 with swapped labels, and 45.6 and
-41.8 with the published one (seed 1). HAST owes its place to fine-tuning, not to the early layers
-that it shares with everybody: without it, it has 44.4 and 41.9 (seed 1), and letting Kin share
-early layers changed nothing (seed 4, +0.0 points).
+less than HAST; both take 1.5 to 1.6 rounds to recover. Oracle has 42.4 there and DAC 40.9; on seed
+1, where Kin has 45.1, PANM has 42.5, PENS 41.4, Random 40.9 and Local 33.7. Another temperature is
+worth 0.4 points to DAC at most: 43.8 to 46.0 with labels in two groups, 41.1 to 41.4 with swapped
+labels, and 45.6 and 41.8 with the published one (seed 1). HAST owes its place to fine-tuning, not
+to the early layers that it shares with everybody: without it, it has 44.4 and 41.9 (seed 1), and
+letting Kin share early layers changed nothing (seed 4, +0.0 points).
 
 **What fine-tuning is worth.** Kin trains its classifier once more, as HAST does, unless training
 has just made its model worse. On digits, after 40 rounds, that is worth 2.1 points, with swapped

@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from commands import end, start
@@ -17,13 +19,18 @@ def said(page, text: str) -> None:
     page.locator("#live-words", has_text=text).wait_for(timeout=90_000)
 
 
-def stop_early(process: subprocess.Popen[str], run: Path) -> None:
+@contextmanager
+def held_early(process: subprocess.Popen[str], run: Path) -> Iterator[None]:
     """Hold a run once it has recorded some rounds: a slow browser would only see its end."""
     deadline = time.monotonic() + 60
     while len(list(run.glob("metrics/*.parquet"))) < 2 and not (run / "metrics.parquet").exists():
         assert time.monotonic() < deadline, "the run has recorded nothing"
         time.sleep(0.02)
     process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:  # whatever happens: nobody else would wake it
+        process.send_signal(signal.SIGCONT)
 
 
 def test_a_run_is_followed_from_before_it_begins_until_its_end(browser, tmp_path):
@@ -42,11 +49,11 @@ def test_a_run_is_followed_from_before_it_begins_until_its_end(browser, tmp_path
         said(page, "there is no such folder yet")
         create(folder, ["local", "dac"], [0], **{"rounds": 60, "strategy.fetches": 2})
         run = start("resume", folder, "--threads", 1)
-        stop_early(run, folder / "local-seed0")
-        page.locator("#curves .scatterlayer path").first.wait_for(state="attached", timeout=60_000)
-        early = page.locator("#curves .picture").inner_html()
-        assert "rounds" in words.inner_text()
-        run.send_signal(signal.SIGCONT)
+        with held_early(run, folder / "local-seed0"):
+            curves = page.locator("#curves .scatterlayer path")
+            curves.first.wait_for(state="attached", timeout=60_000)
+            early = page.locator("#curves .picture").inner_html()
+            assert "rounds" in words.inner_text()
         said(page, "2 of 2 runs done, finished")
         assert end(run).code == 0
         page.wait_for_function(
