@@ -189,6 +189,15 @@ def test_pens_at_every_number_of_peers(preset, expected):
         assert find_preset(name).config.best_by == "accuracy"
 
 
+@pytest.mark.parametrize("name", [name for name in PRESETS if name.startswith("friends-")])
+def test_the_thesis_stops_after_50_rounds_and_tests_the_highest_accuracy(name):
+    """Hagander & Ihre-Thomason 2024, table A.3 and section 3; linear regression has no accuracy."""
+    config = find_preset(name).config
+    assert config.patience == 50
+    assert config.best_by == ("loss" if name == "friends-synthetic" else "highest-accuracy")
+    assert config.best == "trained"
+
+
 def test_all_of_cifar10_is_dealt_out_in_the_pens_presets():
     for preset in (preset for name, preset in PRESETS.items() if name.startswith("pens-")):
         peers = preset.config.peers

@@ -85,7 +85,7 @@ def test_data_model_clusters_and_time(name):
     assert (config.model.name, config.shift, config.drift) == (model, shift, drift)
     assert config.training.optimizer == ("sgd" if name == "friends-synthetic" else "adam")
     assert config.schedule == "synchronous"
-    assert config.patience == (50 if name.startswith("pens") else None)
+    assert config.patience == (50 if name.startswith(("pens", "friends")) else None)
 
 
 SUPERCLASSES = (

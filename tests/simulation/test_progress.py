@@ -71,6 +71,48 @@ def test_the_best_by_accuracy_is_a_moving_average_over_five_validations():
     assert WINDOW == 5
 
 
+def test_the_best_by_highest_accuracy_is_the_highest_single_one():
+    mine = progress(1, best_by="highest-accuracy")
+    accuracies = [0.5, 0.75, 0.25, 1.0, 0.5, 1.0]
+    assert [by_accuracy(mine, number, each) for number, each in enumerate(accuracies)] == [
+        True, True, False, True, False, False
+    ]  # fmt: skip
+    assert mine.best_value[0] == -1.0
+    assert mine.best_round[0] == 3
+
+
+def test_with_the_highest_accuracy_patience_counts_rounds_since_the_lowest_loss():
+    mine = progress(2, best_by="highest-accuracy", patience=3)
+    losses = np.array([[1.0, 1.0], [0.9, 1.1], [0.8, 1.2], [0.7, 1.3], [0.6, 1.4]])
+    accuracies = np.array([[0.9, 0.1], [0.5, 0.2], [0.4, 0.3], [0.3, 0.4], [0.2, 0.5]])
+    stopping = []
+    for number in range(5):
+        mine.consider(np.arange(2), number, losses[number], accuracies[number])
+        stopping.append(mine.stop_impatient(number).tolist())
+    assert stopping == [[], [], [], [1], []], "the second peer's loss has only grown"
+    assert mine.best_round.tolist() == [0, 4], "the first peer's accuracy has only fallen"
+
+
+def test_new_data_forget_the_lowest_loss():
+    mine = progress(1, best_by="highest-accuracy", patience=2)
+    mine.consider(np.array([0]), 0, np.array([0.1]), np.array([0.5]))
+    mine.start_anew(5)
+    for number in (5, 6):
+        mine.consider(np.array([0]), number, np.array([7.0 - number]), np.array([0.5]))
+    assert mine.stop_impatient(7).tolist() == []
+    assert mine.stop_impatient(8).tolist() == [0]
+
+
+def test_checkpoints_without_a_lowest_loss_can_be_gone_on_from():
+    mine = progress(1, patience=3)
+    by_loss(mine, 2, 0.5)
+    saved = {k: v for k, v in mine.save().items() if not k.startswith("lowest_loss")}
+    restored = progress(1, patience=3)
+    restored.restore(saved)
+    assert restored.stop_impatient(4).tolist() == []
+    assert restored.stop_impatient(5).tolist() == [0]
+
+
 def test_the_averages_of_peers_do_not_mix():
     mine = progress(2, best_by="accuracy")
     first, second = np.array([0]), np.array([1])
@@ -80,7 +122,7 @@ def test_the_averages_of_peers_do_not_mix():
     np.testing.assert_array_equal(mine.best_value, [-1.0, -0.25])
 
 
-@pytest.mark.parametrize("best_by", ["loss", "accuracy"])
+@pytest.mark.parametrize("best_by", ["loss", "accuracy", "highest-accuracy"])
 def test_of_equals_the_older_stays_the_best(best_by):
     mine = progress(1, best_by=best_by)
     value = np.array([0.5])
@@ -105,10 +147,10 @@ def test_without_accuracies_the_best_cannot_be_chosen_by_them():
     rng = np.random.default_rng(0)
     part = (rng.normal(size=(8, 2)).astype(np.float32), rng.normal(size=8).astype(np.float32))
     world = OwnData([PeerData(part, part, part)] * 2)
-    with pytest.raises(ConfigError, match="best_by"):
-        Simulation(
-            world, lambda: nn.Linear(2, 1), Local, SimulationSettings(best_by="accuracy", rounds=1)
-        )
+    for best_by in ("accuracy", "highest-accuracy"):
+        settings = SimulationSettings(best_by=best_by, rounds=1)
+        with pytest.raises(ConfigError, match=f"best_by = {best_by} needs classes"):
+            Simulation(world, lambda: nn.Linear(2, 1), Local, settings)
 
 
 def test_patience_counts_rounds_since_the_best():
@@ -171,7 +213,7 @@ def test_new_data_forget_the_accuracies_on_the_old():
     assert mine.best_value[0] == -0.25
 
 
-@pytest.mark.parametrize("best_by", ["loss", "accuracy"])
+@pytest.mark.parametrize("best_by", ["loss", "accuracy", "highest-accuracy"])
 def test_restored_progress_goes_on_like_the_one_that_was_saved(best_by):
     rng = np.random.default_rng(0)
     values = rng.random((12, 4))

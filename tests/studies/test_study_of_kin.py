@@ -28,6 +28,12 @@ def configs(name: str, **changes: object) -> dict[str, RunConfig]:
     return {config.label: config for config in BY_NAME[name].runs(None, [1], changes)}
 
 
+@pytest.mark.parametrize("name", BY_NAME)
+def test_strategies_are_compared_over_all_rounds_even_where_the_paper_stops_early(name):
+    for config in configs(name).values():
+        assert (config.patience, config.best_by) == (None, "loss")
+
+
 @pytest.mark.parametrize("scale", [1.0, 0.4, 0.1])
 def test_everything_is_valid_and_nothing_is_run_twice(scale):
     parts = plan(KIN.settings, None, [1, 2, 3], {}, scale)

@@ -13,7 +13,7 @@ from coterie.learning.trainer import TrainingSettings
 from coterie.peer.addresses import split_address
 from coterie.peer.transport.settings import TransportSettings
 from coterie.settings import Settings
-from coterie.simulation.settings import SimulationSettings, WatchSettings
+from coterie.simulation.settings import BestBy, SimulationSettings, WatchSettings
 from coterie.strategies import DEFAULT_STRATEGY, make_strategy
 from coterie.strategies.base import Strategy
 
@@ -93,7 +93,7 @@ class PeerConfig(Settings):
     """Whether all peers start from the same random weights."""
     best: Literal["any", "trained"] = "any"
     """Whether merged models may become my best, or only trained ones."""
-    best_by: Literal["loss", "accuracy"] = "loss"
+    best_by: BestBy = "loss"
     """Validation loss, or validation accuracy averaged over the last 5 validations."""
     test_every: int = Field(10, ge=1)
     """Rounds between tests."""

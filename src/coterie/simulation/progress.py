@@ -19,8 +19,10 @@ class Progress:
     def __init__(self, settings: SimulationSettings, num_peers: int) -> None:
         self._settings = settings
         self.best_value = np.full(num_peers, np.inf)
-        """The lowest validation loss, or minus the highest averaged accuracy, (K,)."""
+        """The lowest validation loss, or minus the highest accuracy, (K,)."""
         self.best_round = np.zeros(num_peers, dtype=np.int64)
+        self._lowest_loss = np.full(num_peers, np.inf)
+        self._lowest_loss_round = np.zeros(num_peers, dtype=np.int64)
         self.stopped = np.zeros(num_peers, dtype=bool)
         self.tireless = np.zeros(num_peers, dtype=bool)
         """Who never stops, and is not waited for either."""
@@ -34,23 +36,42 @@ class Progress:
         accuracies: npt.NDArray[np.float64],
     ) -> npt.NDArray[np.int64]:
         """Judge one model of each peer by its validation; return the peers with a new best."""
-        values = losses
-        if self._settings.best_by == "accuracy":
-            recent = np.roll(self._recent[peers], 1, axis=1)
-            recent[:, 0] = accuracies
-            self._recent[peers] = recent
-            values = -np.nanmean(recent, axis=1)
+        lower = losses < self._lowest_loss[peers]
+        self._lowest_loss[peers[lower]] = losses[lower]
+        self._lowest_loss_round[peers[lower]] = round_number
+        values = self._values(peers, losses, accuracies)
         better = values < self.best_value[peers]
         improved = peers[better]
         self.best_value[improved] = values[better]
         self.best_round[improved] = round_number
         return improved
 
+    def _values(
+        self,
+        peers: npt.NDArray[np.int64],
+        losses: npt.NDArray[np.float64],
+        accuracies: npt.NDArray[np.float64],
+    ) -> npt.NDArray[np.float64]:
+        """Return what decides which model is the best: the lowest value, (peers,)."""
+        match self._settings.best_by:
+            case "loss":
+                return losses
+            case "highest-accuracy":
+                return -accuracies
+        recent = np.roll(self._recent[peers], 1, axis=1)
+        recent[:, 0] = accuracies
+        self._recent[peers] = recent
+        averages: npt.NDArray[np.float64] = np.nanmean(recent, axis=1)
+        return -averages
+
     def stop_impatient(self, round_number: int) -> npt.NDArray[np.int64]:
         """Stop the peers that found nothing better for `patience` rounds; return who they are."""
         if self._settings.patience is None:
             return np.zeros(0, dtype=np.int64)
-        waited = round_number - self.best_round >= self._settings.patience
+        # Of 100 validation samples the highest accuracy is soon reached, by luck; the loss goes on.
+        by_loss = self._settings.best_by == "highest-accuracy"
+        last = self._lowest_loss_round if by_loss else self.best_round
+        waited = round_number - last >= self._settings.patience
         stopping = np.flatnonzero(waited & ~self.stopped & ~self.tireless)
         self.stopped[stopping] = True
         return stopping
@@ -65,6 +86,8 @@ class Progress:
         self.best_value[:] = np.inf
         # Patience counts from the last round on the old data.
         self.best_round[:] = round_number - 1
+        self._lowest_loss[:] = np.inf
+        self._lowest_loss_round[:] = round_number - 1
         self.stopped[:] = False
         self._recent[:] = np.nan
 
@@ -73,6 +96,8 @@ class Progress:
         return {
             "best_value": self.best_value,
             "best_round": self.best_round,
+            "lowest_loss": self._lowest_loss,
+            "lowest_loss_round": self._lowest_loss_round,
             "stopped": self.stopped.astype(np.uint8),
             "recent": self._recent,
         }
@@ -81,5 +106,8 @@ class Progress:
         """Take back what `save` returned."""
         self.best_value[:] = state["best_value"]
         self.best_round[:] = state["best_round"]
+        # Checkpoints of versions that knew no highest-accuracy have neither.
+        self._lowest_loss[:] = state.get("lowest_loss", self.best_value)
+        self._lowest_loss_round[:] = state.get("lowest_loss_round", self.best_round)
         self.stopped[:] = state["stopped"].astype(bool)
         self._recent[:] = state["recent"]

@@ -12,6 +12,7 @@ from coterie.settings import Settings
 from coterie.similarity import Similarity
 
 BestRule: TypeAlias = Literal["any", "trained"]
+BestBy: TypeAlias = Literal["loss", "accuracy", "highest-accuracy"]
 
 
 class Absence(Settings):
@@ -144,10 +145,13 @@ class SimulationSettings(Settings):
     """Whether merged models may become a peer's best, or only trained ones (the papers)."""
     compare_bests: bool = False
     """Whether the best by the other rule is kept and tested as well; takes memory and time."""
-    best_by: Literal["loss", "accuracy"] = "loss"
-    """Validation loss, or validation accuracy averaged over the last 5 validations (PENS)."""
+    best_by: BestBy = "loss"
+    """What makes a model a peer's best. loss: the lowest validation loss. accuracy: the highest
+    validation accuracy, averaged over the last 5 validations (PENS). highest-accuracy: the highest
+    single validation accuracy (Hagander & Ihre-Thomason 2024)."""
     patience: int | None = Field(None, ge=1)
-    """Rounds without a new best after which a peer stops; None: never."""
+    """Rounds without a new best after which a peer stops; None: never. With best_by =
+    highest-accuracy they are rounds without a lower validation loss."""
     test_every: int = Field(10, ge=1)
     """Rounds between tests; the last round, and the last before a shift, are always tested."""
     training: TrainingSettings = TrainingSettings()

@@ -184,8 +184,11 @@ def check_targets(
     """Refuse to go by accuracy where there are no classes."""
     if world.is_classification:
         return
-    if settings.best_by == "accuracy":
-        raise ConfigError("best_by = accuracy needs classes; use best_by = loss here.")
+    if settings.best_by != "loss":
+        raise ConfigError(
+            f"best_by = {settings.best_by} needs classes, but these data have values to predict; "
+            "use best_by = loss."
+        )
     if isinstance(strategy, Strategy) and "accuracy" in strategy.needs():
         other = (
             "set strategy.metric to inverse-loss."

@@ -17,6 +17,8 @@ NUM_TESTS = 5
 """How often models are tested in a setting whose data stay; tests take long."""
 DRIFT_TEST_EVERY = 10
 """Rounds between tests where data change: what counts there is the mean over time."""
+ALL_ROUNDS = {"patience": None, "best_by": "loss"}
+"""Strategies are compared over equally many rounds: no peer stops early, whatever the paper did."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class Setting:
     def _as_preset(self) -> Preset:
         """Return the preset with this setting's own changes and strategies."""
         preset = find_preset(self.preset)
-        config = with_changes(preset.config, self.changes)
+        config = with_changes(preset.config, {**ALL_ROUNDS, **self.changes})
         return Preset(preset.name, preset.summary, config, self.variants)
 
 
