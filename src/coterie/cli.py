@@ -20,7 +20,7 @@ from rich.table import Table
 from coterie import __version__
 from coterie.benchmarking.command import bench
 from coterie.comparing.command import compare
-from coterie.consoles import errors, out
+from coterie.consoles import errors, out, tell_notes
 from coterie.errors import ConfigError, CoterieError, Interrupted
 from coterie.exporting.command import export
 from coterie.figures.command import figures
@@ -136,6 +136,7 @@ def run(
     labels = named_strategies(strategy)
     configs = chosen.runs(labels, range(seed, seed + seeds), changes, scale=scale)
     check_sizes(configs)
+    tell_notes(chosen.notes(configs))
     folder = folder or new_folder(preset)
     with continuable(folder), watched(folder, live):
         experiment = Experiment.create(folder, configs)
@@ -167,13 +168,13 @@ def swarm(
     from coterie.presets import find_preset
     from coterie.swarm.suitability import all_for_real_peers
 
+    chosen = find_preset(preset)
     changes = changed_settings(rounds, peers, data_root, trainer, device, change)
     numbers = range(seed, seed + seeds)
-    configs = find_preset(preset).runs(named_strategies(strategy), numbers, changes, scale=scale)
+    configs = chosen.runs(named_strategies(strategy), numbers, changes, scale=scale)
     configs, notes = all_for_real_peers(configs, network, own_pace=own_pace)
     check_sizes(configs)
-    for note in notes:
-        errors.print(note, soft_wrap=True, highlight=False, markup=False)
+    tell_notes([*chosen.notes(configs), *notes])
     folder = folder or new_folder(f"{preset}-swarm")
     with continuable(folder), watched(folder, live):
         experiment = Experiment.create(folder, configs)
@@ -223,6 +224,7 @@ def sweep(
         chosen, named_strategies(strategy), numbers, changes, varied, scale
     )
     check_sizes(configs)
+    tell_notes(chosen.notes(configs))
     grid = Grid(varied=tuple(varied), changes=changes, scale=scale, select=select)
     folder = folder or new_folder(preset)
     with continuable(folder), watched(folder, live):

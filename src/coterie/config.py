@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 from torch import nn
 
 from coterie.checking import checked, read_settings
@@ -104,11 +104,14 @@ class RunConfig(SimulationSettings):
 
     @field_validator("strategy")
     @classmethod
-    def _fill_in_options(cls, strategy: dict[str, Any]) -> dict[str, Any]:
-        """Check the options and write out those left at their defaults."""
+    def _fill_in_options(cls, strategy: dict[str, Any], others: ValidationInfo) -> dict[str, Any]:
+        """Check the options and write out the defaults, lowered where there are fewer peers."""
         options = {key: value for key, value in strategy.items() if key != "name"}
         name = str(strategy.get("name", DEFAULT_STRATEGY))
-        return {"name": name, **make_strategy(name, options).options()}
+        made = make_strategy(name, options)
+        if "peers" in others.data:  # not if the group of peers has a mistake, which is said then
+            made.lower_defaults(others.data["peers"].count)
+        return {"name": name, **made.options()}
 
     def strategy_options(self) -> dict[str, Any]:
         """Return the strategy's options without its name."""

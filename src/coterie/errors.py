@@ -74,3 +74,8 @@ def nearest(word: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(word.lower(), names, n=1, cutoff=0.5)
     hint = f" Did you mean '{close[0]}'?" if close else ""
     return f"{hint} Known: {', '.join(names)}." if names else hint
+
+
+def only_peers(count: int) -> str:
+    """Return the words for a network that has fewer peers than something needs."""
+    return "There is only 1 peer" if count == 1 else f"There are only {count} peers"

@@ -136,6 +136,24 @@ def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
     return True
 
 
+def test_workers_see_matrices_that_were_allocated_after_they_were_forked():
+    workspace = a_workspace()
+    jobs = [EvaluateJob(ModelReference("late", n), samples(n)) for n in range(MODELS)]
+    with parallel(workspace) as (trainer, _):
+        for num_rows in (MODELS, 100 * MODELS):  # the second takes the place of the first
+            late = workspace.allocate("late", (num_rows, workspace.matrices["current"].shape[1]))
+            late[:MODELS] = workspace.matrices["current"] * np.float32(num_rows)
+            expected = serial(workspace).evaluate(jobs)
+            for mine, other in zip(trainer.evaluate(jobs), expected, strict=True):
+                np.testing.assert_array_equal(mine.losses, other.losses)
+        trained = [
+            TrainJob(ModelReference("late", n), samples(n), 1, bits=n) for n in range(MODELS)
+        ]
+        before = late[:MODELS].copy()
+        trainer.train(trained)
+        assert (late[:MODELS] != before).any(axis=1).all(), "a worker trains what its parent sees"
+
+
 @pytest.mark.parametrize("last_layers", [None, 1])
 def test_the_same_bits_as_in_one_process(last_layers):
     ours, theirs = a_workspace(), a_workspace()

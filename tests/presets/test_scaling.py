@@ -165,7 +165,7 @@ def test_a_scale_that_is_no_part(scale):
 def test_nobody_adds_a_count_that_scaling_does_not_know():
     """An option that counts rounds or peers must shrink too; these count something else."""
     other = {"samplings", "exploration_epochs", "cluster", "models", "depth"}
-    known = room.COUNTS_FETCHES | room.COUNTS_PEERS | room.COUNTS_ROUNDS
+    known = room.PEER_COUNTS | room.COUNTS_PEERS | room.COUNTS_ROUNDS
     counts = {
         name
         for strategy in STRATEGIES.values()

@@ -197,6 +197,25 @@ def test_training_the_last_layers_leaves_the_others_alone(make_simulation):
         assert (after[:, head] != before[:, head]).any(axis=1).all()
 
 
+def test_zero_epochs_train_nothing_and_none_means_the_configured_number(make_simulation):
+    def script(me):
+        yield Train(epochs=0)
+        yield Train(epochs=0, last_layers=1)
+
+    with scripted(make_simulation, script) as simulation:
+        before = start(simulation)
+        simulation.advance()
+        np.testing.assert_array_equal(simulation.state.current, before)
+        assert answers_of(simulation, 0) == [None, None]
+
+
+def test_fewer_than_zero_epochs_are_a_mistake_of_the_strategy(make_simulation):
+    with scripted(make_simulation, lambda me: [Train(epochs=-1)]) as simulation:
+        simulation.advance()
+        with pytest.raises(StrategyError, match="peer 0 asked to train for -1 epochs, in round 1"):
+            simulation.advance()
+
+
 def test_a_second_fetch_in_a_round_sees_the_same_published_models(make_simulation):
     """HAST's second step merges models from the start of the round."""
 

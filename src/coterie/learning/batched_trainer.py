@@ -80,7 +80,7 @@ class BatchedTrainer(Trainer):
         self._module = StackedModule(module, device, is_classification=is_classification)
         self.layout = self._module.layout
         self._settings = settings
-        self._workspace = workspace
+        self.workspace = workspace
         self._device = device
         self._is_classification = is_classification
         self._most_at_once = settings.peers_at_once
@@ -179,7 +179,7 @@ class BatchedTrainer(Trainer):
         # Not every device knows double precision, so the sum is formed on the CPU.
         sums = torch.stack(losses).cpu().sum(dim=0, dtype=torch.float64).numpy()
         for job, trained in zip(jobs, weights, strict=True):
-            row = self._workspace.model(job.model)
+            row = self.workspace.model(job.model)
             for part in self.layout.last_layers(job.last_layers):
                 row[part] = trained[part]
         broken = ~np.isfinite(weights).all(axis=1)
@@ -204,7 +204,7 @@ class BatchedTrainer(Trainer):
 
     def _load(self, jobs: Sequence[Job]) -> torch.Tensor:
         """Return the models of jobs on the device, (C, P)."""
-        return self._tensor(np.stack([self._workspace.model(job.model) for job in jobs]))
+        return self._tensor(np.stack([self.workspace.model(job.model) for job in jobs]))
 
     def _upload(self, samples: Sequence[Samples], part: slice = slice(None)) -> _Data:
         """Return a part of the samples of each job, all of one number.
@@ -221,7 +221,7 @@ class BatchedTrainer(Trainer):
                 places[key] = len(rows)
                 rows.append((mine.pool, mine.rows()[part]))
             whose.append(places[key])
-        pools = self._workspace.pools
+        pools = self.workspace.pools
         return _Data(
             self._tensor(np.stack([pools[pool].inputs[numbers] for pool, numbers in rows])),
             self._tensor(np.stack([pools[pool].targets[numbers] for pool, numbers in rows])),
@@ -256,7 +256,7 @@ class BatchedTrainer(Trainer):
 
         Return how many bytes a sample has, and how many autograd keeps for it.
         """
-        pool = self._workspace.pools[0]
+        pool = self.workspace.pools[0]
         rows = np.array([[0, len(pool.targets) - 1]] * 2)
         inputs, targets = self._tensor(pool.inputs[rows]), self._tensor(pool.targets[rows])
         weights = torch.zeros(2, self.layout.size, device=self._device)

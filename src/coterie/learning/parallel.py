@@ -2,7 +2,8 @@
 
 Processes, not threads: at batch size 8 torch spends most of its time in Python, where threads take
 turns. Workers are forked once, before training starts; models and data lie in memory they share
-with their parent, so only small job descriptions travel.
+with their parent, so only small job descriptions travel, with the places of models' matrices that
+were allocated after the fork.
 """
 
 from __future__ import annotations
@@ -10,19 +11,22 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import TypeVar
+from functools import partial
+from typing import TypeAlias, TypeVar
 
 import torch
 
 from coterie.errors import WorkerDied
 from coterie.learning.trainer import EvaluateJob, Evaluation, Trainer, TrainJob
+from coterie.memory import Placement
 from coterie.processes import follow, starting
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
+Placements: TypeAlias = Mapping[str, Placement]
 
 _worker_trainer: Trainer | None = None
 
@@ -37,7 +41,9 @@ class ParallelTrainer(Trainer):
 
     def __init__(self, trainer: Trainer, num_workers: int) -> None:
         self.layout = trainer.layout
+        self.workspace = trainer.workspace
         self.name = trainer.name
+        self._seen_by_workers = dict(trainer.workspace.placements)
         self._num_workers = num_workers
         self._executor = ProcessPoolExecutor(
             num_workers,
@@ -61,10 +67,15 @@ class ParallelTrainer(Trainer):
         """End the workers."""
         self._executor.shutdown(wait=True, cancel_futures=True)
 
-    def _run(self, work: Callable[[Job], Result], jobs: Sequence[Job]) -> list[Result]:
+    def _run(self, work: Callable[[Placements, Job], Result], jobs: Sequence[Job]) -> list[Result]:
         chunk = max(1, len(jobs) // (8 * self._num_workers))
+        news = {
+            name: placement
+            for name, placement in self.workspace.placements.items()
+            if self._seen_by_workers.get(name) != placement
+        }
         try:
-            return list(self._executor.map(work, jobs, chunksize=chunk))
+            return list(self._executor.map(partial(work, news), jobs, chunksize=chunk))
         except BrokenProcessPool:
             raise WorkerDied(
                 "A worker process died, most likely because memory ran out. Free some memory or "
@@ -80,19 +91,21 @@ def _start_worker(trainer: Trainer, parent: int) -> None:
     follow(parent)
 
 
-def _bound() -> Trainer:
+def _bound(news: Placements) -> Trainer:
+    """Return this worker's trainer, whose workspace has the matrices that are new."""
     if _worker_trainer is None:
         raise RuntimeError("This function runs in worker processes only.")
+    _worker_trainer.workspace.adopt(news)
     return _worker_trainer
 
 
-def _ready(_: None) -> None:
-    _bound()
+def _ready(news: Placements, _: None) -> None:
+    _bound(news)
 
 
-def _train(job: TrainJob) -> float:
-    return _bound().train([job])[0]
+def _train(news: Placements, job: TrainJob) -> float:
+    return _bound(news).train([job])[0]
 
 
-def _evaluate(job: EvaluateJob) -> Evaluation:
-    return _bound().evaluate([job])[0]
+def _evaluate(news: Placements, job: EvaluateJob) -> Evaluation:
+    return _bound(news).evaluate([job])[0]

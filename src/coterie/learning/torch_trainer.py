@@ -41,7 +41,7 @@ class TorchTrainer(Trainer):
         self._flat = FlatModule(build())
         self.layout = self._flat.layout
         self._settings = settings
-        self._workspace = workspace
+        self.workspace = workspace
         self._is_classification = is_classification
         self._pools = [
             (torch.from_numpy(pool.inputs), torch.from_numpy(pool.targets))
@@ -62,7 +62,7 @@ class TorchTrainer(Trainer):
             return [self._evaluate(job) for job in jobs]
 
     def _train(self, job: TrainJob) -> float:
-        row = self._workspace.model(job.model)
+        row = self.workspace.model(job.model)
         self._flat.load(row)
         module = self._flat.module.train()
         # The generator of random layers is torch's global one: borrow it, give it back.
@@ -100,7 +100,7 @@ class TorchTrainer(Trainer):
         return float(torch.stack(losses).sum(dtype=torch.float64)) / len(rows)
 
     def _evaluate(self, job: EvaluateJob) -> Evaluation:
-        self._flat.load(self._workspace.model(job.model))
+        self._flat.load(self.workspace.model(job.model))
         module = self._flat.module.eval()
         losses, correct = [], []
         for inputs, targets in self._batches(job.samples):

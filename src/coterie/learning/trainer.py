@@ -7,7 +7,7 @@ however many threads or processes it uses.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from coterie.data.pools import Pool, Samples
+from coterie.memory import GrowingMemory, Placement
 from coterie.models.layout import Layout
 from coterie.randomness import generator
 from coterie.settings import Settings
@@ -56,6 +57,24 @@ class Workspace:
 
     pools: list[Pool]
     matrices: dict[str, Matrix] = field(default_factory=dict)
+    placements: dict[str, Placement] = field(default_factory=dict, init=False)
+    """Where the matrices lie that `allocate` made."""
+    _memory: GrowingMemory = field(default_factory=GrowingMemory, init=False)
+
+    def allocate(self, name: str, shape: tuple[int, int]) -> Matrix:
+        """Make a matrix of zeros that workers see, also those that were forked before.
+
+        A matrix of the same name is replaced.
+        """
+        self.matrices[name], self.placements[name] = self._memory.add(shape, np.float32)
+        return self.matrices[name]
+
+    def adopt(self, placements: Mapping[str, Placement]) -> None:
+        """In a worker: see the matrices that the parent has allocated since the fork."""
+        for name, placement in placements.items():
+            if self.placements.get(name) != placement:
+                self.matrices[name] = self._memory.at(placement)
+                self.placements[name] = placement
 
     def model(self, reference: ModelReference) -> Matrix:
         """Return the row a reference names, as a writable view (P,)."""
@@ -125,6 +144,7 @@ class Trainer(ABC):
     """Trains and evaluates models of one layout in one workspace."""
 
     layout: Layout
+    workspace: Workspace
     name: str
     """Which arithmetic it does: trainers of one name give the same bits."""
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coterie.config import RunConfig, with_changes
-from coterie.errors import ConfigError, nearest
-from coterie.presets.scaling import check_scale, scaled
-from coterie.strategies import make_strategy
+from coterie.errors import ConfigError, nearest, only_peers
+from coterie.presets.scaling import check_scale, is_given, scaled
+from coterie.strategies import ServerStrategy, Strategy, make_strategy
+from coterie.strategies.base import PEER_COUNTS
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,26 @@ class Preset:
         """Return one configuration per strategy and seed; seeds vary slowest.
 
         A scale below 1 shrinks rounds and peers, see `scaling`; what is changed stays as changed.
+        Where there are fewer peers than a strategy of the preset asks, it asks all of them.
         """
         check_scale(scale)
         variants = self.compared(labels)
         _check_options(variants, changes)
-        configs = [self._configured(variant, changes, scale) for variant in variants]
+        configs = [_lowered(self._configured(each, changes, scale), changes) for each in variants]
         return [with_changes(config, {"seed": seed}) for seed in seeds for config in configs]
+
+    def notes(self, configs: Sequence[RunConfig]) -> list[str]:
+        """Say where strategies ask fewer peers than in the preset, as there are no more."""
+        notes: dict[int, dict[str, None]] = {}
+        for config in configs:
+            (variant,) = self.compared([config.label])
+            most = _strategy_of(config).most_peers(config.peers.count)
+            for option in sorted(PEER_COUNTS & variant.strategy.keys()):
+                before, now = variant.strategy[option], config.strategy[option]
+                if before > now == most:
+                    lowered = f"strategy.{option} = {now} instead of {before}"
+                    notes.setdefault(config.peers.count, {})[lowered] = None
+        return [f"{only_peers(count)}: {', '.join(lowered)}." for count, lowered in notes.items()]
 
     def compared(self, labels: Sequence[str] | None) -> Sequence[Variant]:
         """Return the variants of these labels; without any, all of the preset's own."""
@@ -86,6 +101,21 @@ class Preset:
             if variant.label == label:
                 return variant
         return bare(label, self.config.strategy.get("fetches"))
+
+
+def _strategy_of(config: RunConfig) -> Strategy | ServerStrategy:
+    return make_strategy(config.strategy["name"], config.strategy_options())
+
+
+def _lowered(config: RunConfig, given: Mapping[str, Any]) -> RunConfig:
+    """Return a configuration whose strategy asks no more peers than there are, unless told to."""
+    most = _strategy_of(config).most_peers(config.peers.count)
+    changes = {
+        f"strategy.{option}": most
+        for option in PEER_COUNTS & config.strategy.keys()
+        if config.strategy[option] > most and not is_given(f"strategy.{option}", given)
+    }
+    return with_changes(config, changes) if changes else config
 
 
 def bare(name: str, fetches: int | None = None) -> Variant:

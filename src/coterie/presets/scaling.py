@@ -26,9 +26,8 @@ from coterie.data.shifts import (
     SuperclassShift,
 )
 from coterie.errors import ConfigError
+from coterie.strategies.base import PEER_COUNTS
 
-COUNTS_FETCHES = frozenset({"fetches", "later_fetches", "samples", "candidates"})
-"""Options of strategies that are a number of peers to ask or to fetch from."""
 COUNTS_PEERS = frozenset({"delusional"})
 """Options of strategies that are a number of peers of another kind."""
 COUNTS_ROUNDS = frozenset({"exploration_rounds", "confident_rounds", "em_every", "from_round"})
@@ -59,9 +58,9 @@ def scaled(
     """
     changes: dict[str, Any] = {}
     rounds, peers = wanted.rounds, wanted.peers.count
-    if not _is_given("rounds", given):
+    if not is_given("rounds", given):
         rounds = changes["rounds"] = _rounds(wanted, scale, given)
-    if not _is_given("peers.count", given):
+    if not is_given("peers.count", given):
         changes.update(_peers(wanted, scale))
         peers = changes["peers.count"]
     time, size = rounds / max(preset.rounds, 1), peers / preset.peers.count
@@ -79,14 +78,14 @@ def scaled(
     most = max(peers - 1, 1)
     changes.update(
         {
-            f"strategy.{name}": min(value, most) if name in COUNTS_FETCHES else value
+            f"strategy.{name}": min(value, most) if name in PEER_COUNTS else value
             for name, value in options.items()
         }
     )
-    return {key: value for key, value in changes.items() if not _is_given(key, given)}
+    return {key: value for key, value in changes.items() if not is_given(key, given)}
 
 
-def _is_given(key: str, given: Collection[str]) -> bool:
+def is_given(key: str, given: Collection[str]) -> bool:
     """Whether a key was changed, alone, with its group, or by another kind of its group."""
     group = key.rpartition(".")[0]
     return bool({key, group, f"{group}.kind"} & set(given))
@@ -99,7 +98,7 @@ def _whole(value: float) -> int:
 
 def _rounds(wanted: RunConfig, scale: float, given: Collection[str]) -> int:
     """Return fewer rounds; under drift as many as give the same number of steps."""
-    if isinstance(wanted.drift, NoDrift) or _is_given("drift.every", given):
+    if isinstance(wanted.drift, NoDrift) or is_given("drift.every", given):
         return _whole(wanted.rounds * scale)
     every = wanted.drift.every
     return _whole(wanted.rounds * _whole(every * scale) / every)
@@ -136,7 +135,7 @@ def _options(options: dict[str, Any], time: float, size: float, part: float) -> 
             changed[name] = value ** (1 / time) if time else value
         elif name in COUNTS_PEERS:
             changed[name] = _whole(value * size)
-        elif name in COUNTS_FETCHES:
+        elif name in PEER_COUNTS:
             changed[name] = _whole(value * part)
     if options.get("samples", 0) > options.get("fetches", 0):
         # Choosing needs more to choose from than is chosen.

@@ -39,8 +39,6 @@ from coterie.strategies.base import (
 Answers = dict[int, Any]
 NUMBER_BYTES = 8
 """What a peer tells another by `Tell`."""
-TRIALS_AT_ONCE = 64
-"""How many merged models are tried together; bounds the memory this takes."""
 
 
 class Runtime(ABC):
@@ -240,7 +238,7 @@ class Runtime(ABC):
         """Mix and measure some models at a time: all at once would be one more of each peer's."""
         answers: Answers = {}
         peers = list(requests)
-        trials = self._state.trials(min(len(peers), TRIALS_AT_ONCE))
+        trials = self._state.trials()
         for start in range(0, len(peers), len(trials)):
             jobs = []
             for row, peer in enumerate(peers[start : start + len(trials)]):
@@ -311,6 +309,8 @@ class Runtime(ABC):
         return losses
 
     def _training(self, now: Round, peer: int, request: Train) -> TrainJob:
+        if request.epochs is not None and request.epochs < 0:
+            raise self._broken(now, peer, f"asked to train for {request.epochs} epochs")
         state, count = self._state, int(self._trainings[peer])
         if count == 0:
             self._keep_untrained(now, peer)
@@ -333,7 +333,7 @@ class Runtime(ABC):
             restrained = request.restrained
         # What is kept only if it is better does no harm.
         if request.epochs is not None or request.only_if_better or not restrained:
-            return request.epochs or training.epochs
+            return training.epochs if request.epochs is None else request.epochs
         if peer not in self._restrained:
             (self._restrained[peer],) = self._state.validation([peer])
         return int(self._state.restraint.epochs[peer])

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from torch import nn
 
 from coterie.data.world import World
-from coterie.errors import ConfigError
+from coterie.errors import ConfigError, only_peers
 from coterie.learning.choice import Tell, make_trainer
 from coterie.models.layout import Layout
 from coterie.randomness import Key
@@ -46,6 +46,7 @@ class Simulation:
         """
         first = make_strategy()
         if make_runtime is None:
+            _tell_lowered(first.lower_defaults(world.num_peers), world.num_peers, tell)
             check_world(world, first, settings)
         self.world = world
         self.settings = settings
@@ -205,4 +206,13 @@ def _for_every_peer(
     make_strategy: Callable[[], Strategy | ServerStrategy], num_peers: int
 ) -> list[Strategy]:
     made = [make_strategy() for _ in range(num_peers)]
+    for strategy in made:
+        strategy.lower_defaults(num_peers)
     return [strategy for strategy in made if isinstance(strategy, Strategy)]
+
+
+def _tell_lowered(lowered: Mapping[str, int], num_peers: int, tell: Tell) -> None:
+    """Say that defaults are larger than the network."""
+    if lowered:
+        options = " and ".join(f"strategy.{name} = {value}" for name, value in lowered.items())
+        tell(f"{only_peers(num_peers)}: {options} instead of the default.")

@@ -34,6 +34,8 @@ from coterie.simulation.settings import BestRule, SimulationSettings
 from coterie.strategies.base import Depth, Metric
 
 Part = Literal["validation", "test"]
+TRIALS_AT_ONCE = 64
+"""How many merged models are tried together; bounds the memory this takes."""
 
 
 class State:
@@ -131,13 +133,12 @@ class State:
         if "cosine-last-update" in metrics:
             self.untrained = self.current.copy()
 
-    def trials(self, count: int) -> Matrix:
-        """Return room for models that are only tried, at least (count, P)."""
-        trials = self.workspace.matrices.get("trials")
-        if trials is None or len(trials) < count:
-            trials = shared_array((count, self.layout.size), np.float32)
-            self.workspace.matrices["trials"] = trials
-        return trials
+    def trials(self) -> Matrix:
+        """Return room for models that are only tried, (rows, P)."""
+        if "trials" not in self.workspace.matrices:
+            rows = min(self.num_peers, TRIALS_AT_ONCE)
+            return self.workspace.allocate("trials", (rows, self.layout.size))
+        return self.workspace.matrices["trials"]
 
     def enter(self, round_number: int) -> None:
         """Put the data of a round's step before the peers."""

@@ -9,10 +9,10 @@ simply not among the offers.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -30,12 +30,15 @@ Depth: TypeAlias = int | Literal["classifier"] | None
 """How many of the last layers: a number, the trailing linear layers, or None for all."""
 Message: TypeAlias = Mapping[str, npt.NDArray[Any]]
 """Named arrays that travel with a model, such as a similarity table."""
+PEER_COUNTS = frozenset({"fetches", "later_fetches", "samples", "candidates"})
+"""Options that are a number of peers to ask or to fetch from."""
 PEERS = "peers"
 """Under this name a message holds numbers of peers (n,), which mean somebody else to another peer:
 a runtime translates them. What it cannot translate it leaves out, here and in all other arrays."""
 State: TypeAlias = dict[str, Any]
 """Plain data: numbers, text, None, arrays, and lists and dicts of these."""
 
+_GIVEN = "_given"
 # Kinds of options; `make_strategy` refuses what is out of their range.
 Count: TypeAlias = Annotated[int, Field(ge=1)]
 Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
@@ -149,6 +152,9 @@ class Merge:
 class Train:
     """Train my working model on my data; None means the configured epochs and all layers.
 
+    With 0 epochs nothing is trained. Answered by the mean loss of the last epoch, None if there
+    was none.
+
     With `only_if_better` the result is kept only if my validation loss falls. `restrained` trains
     fewer epochs than configured, perhaps none, where training made my validation worse before.
     """
@@ -249,6 +255,23 @@ class Configurable(ABC):
     uses_ground_truth: ClassVar[bool] = False
     """Whether the runtime reveals the true clusters; only yardsticks may ask for that."""
 
+    def __new__(cls, *values: Any, **named: Any) -> Self:
+        """Note which options are set, as only defaults may be lowered to what there is."""
+        made = super().__new__(cls)
+        names = [field.name for field in fields(cls) if field.init]
+        made.mark_given([*names[: len(values)], *named])
+        return made
+
+    @property
+    def given(self) -> frozenset[str]:
+        """The options that were set when this was made; the others have their defaults."""
+        found: frozenset[str] = self.__dict__.get(_GIVEN, frozenset())
+        return found
+
+    def mark_given(self, options: Iterable[str]) -> None:
+        """Note which options are set."""
+        self.__dict__[_GIVEN] = frozenset(options)
+
     def options(self) -> State:
         """Return the options as plain data."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.init}
@@ -277,6 +300,22 @@ class Configurable(ABC):
     def check(self, num_peers: int) -> None:
         """Raise a ConfigError if the options cannot work in a network of this size."""
 
+    @abstractmethod
+    def most_peers(self, num_peers: int) -> int:
+        """Return how many peers can be asked in a network of this size."""
+
+    def lower_defaults(self, num_peers: int) -> dict[str, int]:
+        """Lower options that were not set to the peers there are; return what was lowered."""
+        most = self.most_peers(num_peers)
+        lowered = {
+            option: most
+            for option, value in self.options().items()
+            if option in PEER_COUNTS - self.given and value > most
+        }
+        for option in lowered:
+            setattr(self, option, most)
+        return lowered
+
 
 class Strategy(Configurable):
     """One peer's way to choose whom to train with; subclasses are dataclasses."""
@@ -290,14 +329,17 @@ class Strategy(Configurable):
     def round(self, me: Me) -> Plan:
         """Yield the requests of one round, from the exchange to the local training."""
 
+    def most_peers(self, num_peers: int) -> int:
+        """Return the number of others."""
+        return num_peers - 1
+
     def check(self, num_peers: int) -> None:
         """Refuse to fetch from more peers than there are others."""
-        fetches = getattr(self, "fetches", 0)
-        if not 0 <= fetches < num_peers:
+        fetches, most = self.options().get("fetches", 0), self.most_peers(num_peers)
+        if not 0 <= fetches <= most:
             raise ConfigError(
                 f"strategy.fetches is {fetches}, but in a network of {num_peers} peers each has "
-                f"only {num_peers - 1} others to fetch from. Use at most {num_peers - 1}, or more "
-                "peers."
+                f"only {most} others to fetch from. Use at most {most}, or more peers."
             )
 
     def message(self) -> Message:

@@ -76,4 +76,5 @@ def make_strategy(name: str, options: Mapping[str, Any] | None = None) -> Strate
         raise ConfigError(
             f"strategy.{where} = {first['input']!r} cannot be used: {first['msg']}."
         ) from None
+    made.mark_given(options or {})
     return made

@@ -76,9 +76,13 @@ class ServerStrategy(Configurable):
     distinct_models: ClassVar[bool] = False
     """Whether the server's models start from different weights even if the peers' do not."""
 
+    def most_peers(self, num_peers: int) -> int:
+        """Return the number of clients."""
+        return num_peers
+
     def check(self, num_peers: int) -> None:
         """Refuse to sample more clients than there are."""
-        fetches = getattr(self, "fetches", 0)
+        fetches = self.options().get("fetches", 0)
         if not 0 <= fetches <= num_peers:
             raise ConfigError(
                 f"strategy.fetches is {fetches}, but the server has only {num_peers} clients to "

@@ -60,7 +60,7 @@ class NativeTrainer(Trainer):
     ) -> None:
         self.layout = layout
         self.name = f"native {library.level}"
-        self._workspace = workspace
+        self.workspace = workspace
         self._is_classification = is_classification
         self._training = _training(settings)
         shape = workspace.pools[0].inputs.shape[1:]
@@ -160,7 +160,7 @@ class NativeTrainer(Trainer):
 
     def _model(self, reference: ModelReference) -> int:
         """Return where a model lies."""
-        row = self._workspace.model(reference)
+        row = self.workspace.model(reference)
         shape = (self.layout.size,)
         if row.shape != shape or row.dtype != np.float32 or not row.flags.c_contiguous:
             raise ConfigError(
