@@ -11,7 +11,6 @@ import yaml
 from pydantic import Field, ValidationInfo, field_validator
 from torch import nn
 
-from coterie.checking import checked, read_settings
 from coterie.data.dataset import Dataset
 from coterie.data.datasets import load_dataset
 from coterie.data.drift import Drift, NoDrift
@@ -21,7 +20,7 @@ from coterie.data.synthetic import linear_regression
 from coterie.errors import ConfigError, nearest
 from coterie.models.architectures import architecture, check_fits
 from coterie.models.imagenet import load_imagenet_weights
-from coterie.settings import Settings
+from coterie.settings import Settings, checked, read_settings
 from coterie.simulation.settings import SimulationSettings
 from coterie.strategies import DEFAULT_STRATEGY, make_strategy
 

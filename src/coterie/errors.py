@@ -79,3 +79,9 @@ def nearest(word: str, known: Iterable[str]) -> str:
 def only_peers(count: int) -> str:
     """Return the words for a network that has fewer peers than something needs."""
     return "There is only 1 peer" if count == 1 else f"There are only {count} peers"
+
+
+def in_plain_words(message: str) -> str:
+    """Return what pydantic says of a value in the words of a user."""
+    message = message.removeprefix("Value error, ").split(", unable to parse")[0]
+    return message.replace("Input should be", "it should be").replace("integer", "whole number")

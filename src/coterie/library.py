@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from torch import nn
 
-from coterie.data.own import OwnData, PeerData
+from coterie.arguments import (
+    PeerArgument,
+    SettingsArgument,
+    StrategyArgument,
+    checked_build,
+    checked_peers,
+    checked_settings,
+    checked_threads,
+    strategy_maker,
+)
+from coterie.data.own import OwnData
+from coterie.errors import ConfigError
 from coterie.models.layout import Layout
 from coterie.models.vector import FlatModule
 from coterie.reports.tables import Outcome, outcome
 from coterie.simulation.recorder import Recorder
 from coterie.simulation.round import Round
 from coterie.simulation.run import run_to_end
-from coterie.simulation.settings import SimulationSettings
 from coterie.simulation.simulator import Simulation
-from coterie.strategies import DEFAULT_STRATEGY, ServerStrategy, Strategy, make_strategy
+from coterie.strategies import DEFAULT_STRATEGY
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """What a simulation leaves behind: every peer's best model, and the recorded tables."""
 
@@ -50,15 +59,31 @@ class Result:
 
     def load_into(self, module: nn.Module, peer: int) -> nn.Module:
         """Give a module the weights of a peer's best model, and return it."""
+        if not isinstance(module, nn.Module):
+            raise ConfigError(
+                "load_into needs a module, such as build() makes, and a peer's number."
+            )
+        if not 0 <= peer < len(self.models):
+            raise ConfigError(
+                f"There is no peer {peer}: the {len(self.models)} peers are numbered from 0."
+            )
         FlatModule(module).load(self.models[peer])
         return module
+
+    def __repr__(self) -> str:
+        rounds, mean = self.metrics["round"][-1].as_py(), self.outcome.mean
+        reached = f"accuracy {mean:.1%}" if self.outcome.is_accuracy else f"loss {mean:.4g}"
+        return (
+            f"<Result of {self.outcome.label}: {len(self.models)} peers, {rounds} rounds, mean "
+            f"test {reached}; see test_accuracy, test_loss, outcome, metrics, exchanges, models>"
+        )
 
 
 def simulate(
     build: Callable[[], nn.Module],
-    peers: Sequence[PeerData],
-    strategy: str | Callable[[], Strategy | ServerStrategy] = DEFAULT_STRATEGY,
-    settings: SimulationSettings | None = None,
+    peers: Iterable[PeerArgument],
+    strategy: StrategyArgument = DEFAULT_STRATEGY,
+    settings: SettingsArgument = None,
     *,
     clusters: Sequence[int] | None = None,
     threads: int | None = None,
@@ -66,18 +91,19 @@ def simulate(
 ) -> Result:
     """Simulate peers that train `build()` modules on their own data and choose whom to merge with.
 
-    `strategy` is a name, or something that returns a new strategy for each peer. `clusters` are the
-    true ones if you know them: they serve Oracle and the scoring, no other strategy sees them.
+    `strategy` is a name, a dict of a name and options, a strategy, or a function that returns a new
+    one for each peer. `settings` may be a dict. `clusters` are the true ones if you know them: they
+    serve Oracle and the scoring, no other strategy sees them.
     """
-    world = OwnData(peers, clusters)
-    make = partial(make_strategy, strategy) if isinstance(strategy, str) else strategy
+    world = OwnData(checked_peers(peers), clusters)
+    make = strategy_maker(strategy)
     recorder = Recorder()
     with Simulation(
         world,
-        build,
+        checked_build(build),
         make,
-        settings or SimulationSettings(),
-        threads=threads or os.cpu_count() or 1,
+        checked_settings(settings),
+        threads=checked_threads(threads, os.cpu_count() or 1),
     ) as simulation:
         run_to_end(simulation, recorder, on_round=on_round)
         metrics = recorder.table("metrics")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from coterie.checking import checked
 from coterie.errors import ConfigError
 from coterie.peer.settings import ENDLESS_ROUNDS, PeerConfig
+from coterie.settings import checked
 
 GIVEN = {"data": {"file": "a.npz"}, "model": {"name": "digits-cnn"}}
 

@@ -23,9 +23,9 @@ Part = tuple[npt.ArrayLike, npt.ArrayLike]
 class PeerData:
     """What one peer has; each part is (inputs, targets), arrays or CPU tensors."""
 
-    train: Part
-    validation: Part
-    test: Part
+    train: Part | None = None
+    validation: Part | None = None
+    test: Part | None = None
 
 
 class OwnData(World):
@@ -46,11 +46,11 @@ class OwnData(World):
                 f"{self._clusters.tolist()}."
             )
         self.cluster_names = tuple(f"cluster {n}" for n in range(int(self._clusters.max()) + 1))
-        inputs, targets = _numbers("Peer 0, train data", *peers[0].train)
+        inputs, targets = _numbers("Peer 0, train data", peers[0].train)
         self.input_shape = tuple(inputs.shape[1:])
         self.is_classification = targets.dtype.kind in "iu"
         parts = [
-            [self._checked(f"Peer {number}, {name} data", *getattr(peer, name)) for name in PARTS]
+            [self._checked(f"Peer {number}, {name} data", getattr(peer, name)) for name in PARTS]
             for number, peer in enumerate(peers)
         ]
         self.pools = [self._pool([part for mine in parts for part in mine])]
@@ -73,15 +73,20 @@ class OwnData(World):
         return self._views
 
     def _checked(
-        self, where: str, inputs: npt.ArrayLike, targets: npt.ArrayLike
+        self, where: str, part: Part | None
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[Any]]:
-        samples, labels = _numbers(where, inputs, targets)
+        samples, labels = _numbers(where, part)
         if (labels.dtype.kind in "iu") != self.is_classification:
             raise DataError(f"{where}: targets are {labels.dtype}, unlike those of peer 0.")
         if labels.ndim != 1 or samples.shape[1:] != self.input_shape:
+            hint = ""
+            if labels.ndim == 2:
+                hint = " Give one target per sample: targets.argmax(axis=1) of one-hot labels, or "
+                hint += "targets.squeeze(1) of a single column."
+            shape = "".join(f", {size}" for size in self.input_shape)
             raise DataError(
                 f"{where}: inputs {samples.shape} and targets {labels.shape} were given, but "
-                f"(n, {', '.join(map(str, self.input_shape))}) and (n,) were expected."
+                f"(n{shape}) and (n,) were expected.{hint}"
             )
         check_samples(where, samples, labels)
         if self.is_classification and labels.min() < 0:
@@ -100,14 +105,21 @@ class OwnData(World):
         return pool
 
 
-def _numbers(
-    where: str, inputs: npt.ArrayLike, targets: npt.ArrayLike
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[Any]]:
-    """Return inputs as float32 and targets as they are, if both are numbers."""
+def _numbers(where: str, part: Part | None) -> tuple[npt.NDArray[np.float32], npt.NDArray[Any]]:
+    """Return inputs as float32 and targets as they are, if both are numbers; True counts as 1."""
+    if part is None:
+        raise DataError(f"{where}: there are none, but (inputs, targets) are needed.")
+    if not isinstance(part, tuple | list) or len(part) != 2:
+        shape = getattr(part, "shape", None)
+        given = f"an array of shape {tuple(shape)}" if shape is not None else type(part).__name__
+        raise DataError(f"{where}: {given} was given, but a pair (inputs, targets) is needed.")
+    inputs, targets = part
     try:
         samples, labels = np.asarray(inputs, dtype=np.float32), np.asarray(targets)
     except (TypeError, ValueError) as error:
         raise DataError(f"{where}: these are not arrays of numbers: {error}") from None
+    if labels.dtype.kind == "b":
+        labels = labels.astype(np.int64)
     if samples.ndim == 0 or labels.dtype.kind not in "iuf":
         raise DataError(
             f"{where}: inputs {samples.shape} and targets of type {labels.dtype} were given, but "

@@ -15,7 +15,7 @@ from coterie.learning.native.library import Library, find_library
 from coterie.learning.native.program import Step, recognise
 from coterie.learning.native.trainer import NativeTrainer
 from coterie.learning.parallel import ParallelTrainer, can_fork
-from coterie.learning.torch_trainer import TorchTrainer, check_module
+from coterie.learning.torch_trainer import TorchTrainer, check_module, ends_in_softmax
 from coterie.learning.trainer import Trainer, TrainingSettings, Unsupported, Workspace
 from coterie.models.layout import Layout
 
@@ -39,6 +39,12 @@ def make_trainer(
     """Return a trainer for modules such as `build` makes, on `threads` threads or processes."""
     module = build()
     check_module(module, workspace.pools, is_classification=is_classification)
+    if is_classification and ends_in_softmax(module, workspace.pools):
+        _tell_once(
+            "The model ends in a softmax, but the loss, cross-entropy, applies one by itself: "
+            "it learns better without the model's own.",
+            tell,
+        )
     check_training(settings)
     device = choose_device(settings.device) if settings.trainer in ON_ANY_DEVICE else CPU
     if settings.trainer == "batched" or device != CPU:

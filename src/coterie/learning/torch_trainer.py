@@ -169,11 +169,28 @@ def check_module(module: nn.Module, pools: Sequence[Pool], *, is_classification:
         outputs.shape[1] >= needed if is_classification else outputs.shape[1] == 1
     )
     if not enough:
+        meaning = (
+            f"integer targets up to {highest} are class numbers, and the model returns one score "
+            "per class. For regression give float targets."
+            if is_classification
+            else "float targets mean regression, one value per sample. For classes give integer "
+            "targets, such as labels.astype(int)."
+        )
         raise ConfigError(
             f"For one sample the model returns shape {tuple(outputs.shape)}, but (1, "
-            f"{f'at least {needed}' if is_classification else 1}) is needed: one score "
-            "per class, or one value for regression."
+            f"{f'at least {needed}' if is_classification else 1}) is needed: {meaning}"
         )
+
+
+def ends_in_softmax(module: nn.Module, pools: Sequence[Pool]) -> bool:
+    """Whether a module's outputs are probabilities, to which cross-entropy applies softmax again.
+
+    Random weights give rows of non-negative numbers that sum to 1 only where that is intended.
+    """
+    with single_threaded(), torch.no_grad():
+        outputs = module.eval()(torch.from_numpy(pools[0].inputs[:4]))
+    sums_to_one = torch.isclose(outputs.sum(dim=1), torch.ones(len(outputs)), atol=1e-5)
+    return outputs.shape[1] > 1 and bool((outputs >= 0).all() and sums_to_one.all())
 
 
 def loss_of(

@@ -7,12 +7,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from coterie.checking import read_settings
 from coterie.errors import ConfigError
 from coterie.learning.trainer import TrainingSettings
 from coterie.peer.addresses import split_address
 from coterie.peer.transport.settings import TransportSettings
-from coterie.settings import Settings
+from coterie.settings import Settings, read_settings
 from coterie.simulation.settings import BestBy, SimulationSettings, WatchSettings
 from coterie.strategies import DEFAULT_STRATEGY, make_strategy
 from coterie.strategies.base import Strategy

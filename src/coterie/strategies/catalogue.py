@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from coterie.errors import ConfigError, nearest
+from coterie.errors import ConfigError, in_plain_words, nearest
 from coterie.strategies.base import Strategy
 from coterie.strategies.central import Central
 from coterie.strategies.dac import DAC
@@ -68,13 +68,24 @@ def make_strategy(name: str, options: Mapping[str, Any] | None = None) -> Strate
             raise ConfigError(
                 f"Strategy '{name}' has no option '{option}'.{nearest(option, known)}"
             )
+    made = _checked(kind, options or {})
+    made.mark_given(options or {})
+    return made
+
+
+def check_options(strategy: Strategy | ServerStrategy) -> None:
+    """Raise a ConfigError if a strategy was made in Python with options that cannot be."""
+    if type(strategy) in STRATEGIES.values():  # others may have options of any kind
+        _checked(type(strategy), strategy.options())
+
+
+def _checked(kind: Any, options: Mapping[str, Any]) -> Strategy | ServerStrategy:
     try:
-        made: Strategy | ServerStrategy = _checker(kind).validate_python(dict(options or {}))
+        made: Strategy | ServerStrategy = _checker(kind).validate_python(dict(options))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise ConfigError(
-            f"strategy.{where} = {first['input']!r} cannot be used: {first['msg']}."
+            f"strategy.{where} = {first['input']!r} cannot be used: {in_plain_words(first['msg'])}."
         ) from None
-    made.mark_given(options or {})
     return made

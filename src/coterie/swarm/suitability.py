@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from coterie.checking import checked
 from coterie.config import RunConfig, parse_change, with_changes
 from coterie.errors import ConfigError
 from coterie.peer.settings import PeerConfig
+from coterie.settings import checked
 from coterie.simulation.settings import NetworkSettings
 from coterie.swarm.folders import shared_settings
 
