@@ -12,6 +12,7 @@ COUNTS = {
     "cifar-cnn": 62_006,
     "fashion-cnn": 56_714,
     "pens-cnn": 73_418,
+    "cifar-cnn-dropout": 62_006,
     "pacs-cnn": 61_751,
     "digits-cnn": 5_130,
     "mlp": 412_180,

@@ -238,5 +238,5 @@ def test_a_table_with_a_mistake_is_refused(changes, message):
 
 
 def test_precision_without_recall_is_refused():
-    with pytest.raises(ValidationError, match="only together"):
+    with pytest.raises(ConfigError, match="only together"):
         PublishedResult(precision=50.0)

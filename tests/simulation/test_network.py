@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 from coterie.errors import ConfigError
 from coterie.simulation.network import Network
@@ -152,5 +151,5 @@ def test_the_last_peer_may_be_absent():
 @pytest.mark.parametrize("name", ["offline_probability", "loss_probability"])
 @pytest.mark.parametrize("value", [-0.1, 1.1])
 def test_probabilities_lie_between_0_and_1(name, value):
-    with pytest.raises(ValidationError, match=name):
+    with pytest.raises(ConfigError, match=name):
         network(**{name: value})

@@ -56,6 +56,16 @@ def _convolutional(
     return construct
 
 
+def _with_dropout(outputs: int) -> nn.Module:
+    """Return cifar-cnn with the dropout that FRIENDS lists and no published code applies."""
+    return nn.Sequential(
+        *(nn.Conv2d(3, 6, 5), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout2d(0.1)),
+        *(nn.Flatten(), nn.Linear(400, 120), nn.ReLU(), nn.Dropout(0.5)),
+        *(nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, outputs)),
+    )
+
+
 def _perceptron(outputs: int) -> nn.Module:
     return nn.Sequential(
         nn.Flatten(), nn.Linear(784, 512), nn.ReLU(), nn.Dropout(0.2), nn.Linear(512, outputs)
@@ -77,6 +87,15 @@ ARCHITECTURES: dict[str, Architecture] = {
             num_parameters=62_006,
             task="classification",
             summary="two 5×5 convolutions and three linear layers for 32×32 colour images",
+        ),
+        Architecture(
+            "cifar-cnn-dropout",
+            _with_dropout,
+            input_shape=(3, 32, 32),
+            default_outputs=10,
+            num_parameters=62_006,
+            task="classification",
+            summary="cifar-cnn with dropout after the second and the third layer",
         ),
         Architecture(
             "fashion-cnn",

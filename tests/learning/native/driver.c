@@ -59,6 +59,7 @@ static Operation operation(void)
     o.pool = (int32_t)number();
     o.count_padding = (int32_t)number();
     o.layer = (int32_t)number();
+    o.whole_channels = (int32_t)number();
     if (scanf("%f", &o.rate) != 1) exit(4);
     o.weight = number();
     o.bias = number();

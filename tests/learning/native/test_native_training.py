@@ -250,6 +250,25 @@ def test_dropout_drops_its_share_and_scales_the_rest(rate):
     np.testing.assert_array_equal(bench.models[0][:WIDTH] != 1, kept)
 
 
+@pytest.mark.parametrize("rate", [0.1, 0.5])
+def test_dropout_2d_drops_whole_channels(rate):
+    """With Adam exactly those weights move that were kept: of a channel all four, or none."""
+    channels = 1000
+    pool = image_pool(1, (1, 2, 2), None)
+    pool.inputs[:], pool.targets[:] = 1, 0
+    conv = nn.Conv2d(1, channels, 1, bias=False)
+    layers = (conv, nn.Dropout2d(rate), nn.Flatten(), nn.Linear(4 * channels, 1))
+    bench = NativeBench(lambda: chain(*layers), pool, regression=True, learning_rate=1e-3)
+    bench.models[:] = 1
+    bench.models[:, -1] = 0
+    loss = bench.train()
+    kept = (bench.models[0][channels:-1] != 1).reshape(channels, 4)
+    assert (kept == kept[:, :1]).all()
+    assert kept.mean() == pytest.approx(1 - rate, abs=0.06)
+    assert np.sqrt(loss) == pytest.approx(kept.sum() / (1 - rate), rel=1e-4)
+    np.testing.assert_array_equal(bench.models[0][:channels] != 1, kept[:, 0])
+
+
 def test_dropping_everything_leaves_the_bias_alone():
     pool = image_pool(5, (1,), None)
     bench = NativeBench(lambda: ones(1.0), pool, regression=True)
@@ -306,7 +325,7 @@ def test_dropout_is_off_in_evaluation():
 
 def test_a_model_of_the_wrong_shape_is_refused():
     bench = NativeBench(linear, image_pool(9, (7,), 3))
-    workspace = bench.trainer._workspace
+    workspace = bench.trainer.workspace
     matrices = {
         "narrow": np.zeros((2, 23), np.float32),
         "double": np.zeros((2, 24)),

@@ -36,6 +36,7 @@ class Operation(ctypes.Structure):
         ("pool", ctypes.c_int32),
         ("count_padding", ctypes.c_int32),
         ("layer", ctypes.c_int32),
+        ("whole_channels", ctypes.c_int32),
         ("rate", ctypes.c_float),
         ("weight", ctypes.c_int64),
         ("bias", ctypes.c_int64),

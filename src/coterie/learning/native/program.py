@@ -30,6 +30,7 @@ class Step:
     pool: int = 1
     count_padding: bool = False
     layer: int = 0
+    whole_channels: bool = False
     rate: float = 0.0
     weight: int = 0
     bias: int = -1
@@ -46,6 +47,7 @@ class Step:
             pool=self.pool,
             count_padding=self.count_padding,
             layer=self.layer,
+            whole_channels=self.whole_channels,
             rate=self.rate,
             weight=self.weight,
             bias=self.bias,
@@ -248,8 +250,9 @@ def _flatten(start_dim: int = 0, end_dim: int = -1) -> list[Step]:
     return [FLATTEN]
 
 
-def _dropout(layer: nn.Dropout) -> list[Step]:
-    return [Step(library.DROPOUT, rate=layer.p)]
+def _dropout(layer: nn.Dropout | nn.Dropout2d) -> list[Step]:
+    whole_channels = isinstance(layer, nn.Dropout2d)
+    return [Step(library.DROPOUT, rate=layer.p, whole_channels=whole_channels)]
 
 
 def _log_softmax(layer: nn.LogSoftmax) -> list[Step]:
@@ -283,6 +286,7 @@ _LAYERS: dict[type[nn.Module], Callable[[Any], list[Step]]] = {
     nn.ReLU: lambda _: _relu(),
     nn.Flatten: lambda layer: _flatten(layer.start_dim, layer.end_dim),
     nn.Dropout: _dropout,
+    nn.Dropout2d: _dropout,
     nn.Identity: lambda _: [],
     nn.LogSoftmax: _log_softmax,
 }

@@ -23,6 +23,7 @@ typedef struct {
     int32_t pool;                  /* a convolution followed by 2 x 2 max-pooling: 2; otherwise 1 */
     int32_t count_padding;         /* average pooling divides by the whole window */
     int32_t layer;                 /* counts the operations that have parameters */
+    int32_t whole_channels;        /* dropout drops channels of a sample, not single values */
     float rate;                    /* share of values dropped */
     int64_t weight, bias;          /* where they start in the model's vector; bias -1: none */
 } Operation;

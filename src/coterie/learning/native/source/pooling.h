@@ -118,14 +118,30 @@ INLINE uint64_t mixed(uint64_t key, uint64_t counter)
     return z ^ (z >> 31);
 }
 
-/* Keep each value with chance 1 - rate, scaled by 1 / (1 - rate); the mask is kept for later. */
+/* Draw which values are kept, each with chance 1 - rate; whole channels alike at all positions. */
+static void dropout_draw(const Step *s)
+{
+    const int64_t channels = s->in.channels * LANES;
+    const int64_t count = s->in.height * s->in.width * channels;
+    const int64_t drawn = s->is.whole_channels ? channels : count;
+    const uint64_t threshold = (uint64_t)(s->is.rate * 4294967296.0);
+    int32_t *kept = s->place;
+    for (int64_t i = 0; i < drawn; i += 2) {
+        const uint64_t bits = mixed(s->stream, (uint64_t)i / 2);
+        kept[i] = (bits & 0xFFFFFFFFu) >= threshold ? -1 : 0;
+        kept[i + 1] = (bits >> 32) >= threshold ? -1 : 0;
+    }
+    for (int64_t i = drawn; i < count; i += channels)
+        memcpy(kept + i, kept, sizeof(int32_t) * (size_t)channels);
+}
+
+/* Scale what is kept by 1 / (1 - rate); the mask is kept for the way back. */
 static void dropout_forward(const Step *s, int train)
 {
     const int64_t count = s->in.width * s->in.channels;
-    const uint64_t threshold = (uint64_t)(s->is.rate * 4294967296.0);
-    const float scale = s->is.rate < 1 ? 1 / (1 - s->is.rate) : 0;
-    int32_t *kept = s->place;
-    uint64_t counter = 0;
+    const vec scale = all(s->is.rate < 1 ? 1 / (1 - s->is.rate) : 0);
+    const int32_t *kept = s->place;
+    if (train) dropout_draw(s);
     for (int64_t y = 0; y < s->in.height; y++) {
         const float *in = s->in.value + place_of(&s->in, y, 0) * LANES;
         float *out = s->out.value + place_of(&s->out, y, 0) * LANES;
@@ -133,13 +149,8 @@ static void dropout_forward(const Step *s, int train)
             memcpy(out, in, sizeof(float) * (size_t)(count * LANES));
             continue;
         }
-        for (int64_t i = 0; i < count * LANES; i += 2, kept += 2) {
-            const uint64_t bits = mixed(s->stream, counter++);
-            kept[0] = (bits & 0xFFFFFFFFu) >= threshold ? -1 : 0;
-            kept[1] = (bits >> 32) >= threshold ? -1 : 0;
-            out[i] = kept[0] ? in[i] * scale : 0;
-            out[i + 1] = kept[1] ? in[i + 1] * scale : 0;
-        }
+        for (int64_t i = 0; i < count * LANES; i += LANES, kept += LANES)
+            store(out + i, choose(load_ints(kept), load(in + i) * scale, all(0)));
     }
 }
 
