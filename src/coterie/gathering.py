@@ -20,6 +20,7 @@ from coterie.errors import CoterieError, StorageError
 from coterie.execution import CONFIG, Run
 from coterie.experiment import EXPERIMENT, Experiment
 from coterie.presets.comparing import influential
+from coterie.provenance import UNKNOWN, Start, read_start
 from coterie.reports.tables import Outcome, outcome
 from coterie.storage import explained
 from coterie.sweep import value_of
@@ -34,6 +35,7 @@ class FoundRun:
     finished: Outcome | None
     """What the run reached; None while it has not finished."""
     cluster_names: tuple[str, ...]
+    start: Start = UNKNOWN
 
     @property
     def label(self) -> str:
@@ -156,8 +158,21 @@ def recorded_runs(experiment: Experiment) -> list[Recorded]:
         values = {key: value_of(config, key) for key in keys}
         varied = [f"{key}={value}" for key, value in values.items() if value is not None]
         label = " ".join([config.label, *varied])
-        recorded.append(Recorded(label, config.seed, run.folder, config.peers.count))
+        names = _names_or_none(run)
+        recorded.append(
+            Recorded(label, config.seed, run.folder, config.peers.count, cluster_names=names)
+        )
     return recorded
+
+
+def _names_or_none(run: Run) -> tuple[str, ...]:
+    """Return what the clusters of a run are called; nothing where that cannot be read."""
+    try:
+        names = run.cluster_names
+        # Older runs say it in their outcome alone.
+        return names if names or run.outcome is None else run.outcome.cluster_names
+    except StorageError:  # told where the run itself is looked at
+        return ()
 
 
 def open_runs(folder: Path, problems: list[str]) -> list[tuple[Run, Recorded]]:
@@ -261,7 +276,16 @@ def _read(run: Run, recorded: Recorded, problems: list[str]) -> FoundRun | None:
     except StorageError as error:
         problems.append(str(error))
         return None
-    return FoundRun(recorded, run.config, finished, finished.cluster_names if finished else names)
+    names = finished.cluster_names if finished else names
+    return FoundRun(recorded, run.config, finished, names, _start(run.folder, problems))
+
+
+def _start(folder: Path, problems: list[str]) -> Start:
+    try:
+        return read_start(folder)
+    except StorageError as error:
+        problems.append(str(error))
+        return UNKNOWN
 
 
 def _named_clusters(runs: Sequence[FoundRun]) -> list[FoundRun]:

@@ -20,7 +20,7 @@ def test_a_paired_difference_by_hand():
     assert found.mean == pytest.approx(2)
     assert found.p_value == pytest.approx(1 - t / math.sqrt(t**2 + 2))
     assert found.width == pytest.approx(4.302653 / math.sqrt(3), rel=1e-6)
-    assert found.num_seeds == 3
+    assert found.num_pairs == 3
 
 
 def test_what_seeds_have_in_common_does_not_count():
@@ -40,7 +40,7 @@ def test_without_a_common_seed_there_is_no_difference():
 
 def test_one_common_seed_is_no_test():
     found = paired_difference({0: 3.0, 1: 9.0}, {0: 1.0})
-    assert (found.mean, found.num_seeds, found.mark) == (2.0, 1, "")
+    assert (found.mean, found.num_pairs, found.mark) == (2.0, 1, "")
     assert math.isnan(found.p_value)
     assert corrected({"a": found})["a"].mark == ""
 

@@ -157,7 +157,7 @@ def _about_differences(compared: Compared, baseline: str) -> Iterator[str]:
             f"Against {baseline}: mean difference ± 95% interval on the same seeds; {stars} "
             f"({TEST}{many})."
         )
-    common = {label: each.num_seeds if each else 0 for label, each in found.items()}
+    common = {label: each.num_pairs if each else 0 for label, each in found.items()}
     few = [f"{label} ({count})" for label, count in common.items() if count < MIN_SEEDS]
     if few:
         yield (
