@@ -23,6 +23,8 @@ from coterie.presets.comparing import influential
 from coterie.provenance import UNKNOWN, Start, read_start
 from coterie.reports.tables import Outcome, outcome
 from coterie.storage import explained
+from coterie.strategies import STRATEGIES
+from coterie.strategies.server import ServerStrategy
 from coterie.sweep import value_of
 
 
@@ -54,6 +56,24 @@ class FoundRun:
             return self.finished.is_accuracy
         accuracies = self.recorded.table("metrics")["validation_accuracy_trained"].to_numpy()
         return not np.isnan(accuracies).all()
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the strategy is told the true clusters, which no peer knows in practice."""
+        kind = STRATEGIES.get(self.config.strategy["name"])
+        return kind is not None and kind.uses_ground_truth
+
+    @property
+    def has_server(self) -> bool:
+        """Whether the strategy needs a server, which peers do not have."""
+        kind = STRATEGIES.get(self.config.strategy["name"])
+        return kind is not None and issubclass(kind, ServerStrategy)
+
+    @property
+    def advantage(self) -> str:
+        """What the strategy has that peers lack, which makes it a yardstick; else nothing."""
+        told = ["told the true clusters"] * self.is_told
+        return ", ".join([*told, *["needs a server"] * self.has_server])
 
     @cached_property
     def poisoned(self) -> tuple[int, ...]:

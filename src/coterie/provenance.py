@@ -55,10 +55,12 @@ def read_start(folder: Path) -> Start:
     start = _object(folder / STARTED)
     try:
         at = datetime.fromisoformat(start["at"]).astimezone(UTC) if start else None
-        command = tuple(map(str, start.get("command", ())))
+        command = start.get("command", [])
+        if not isinstance(command, list):
+            raise TypeError
     except (KeyError, TypeError, ValueError, OverflowError):
         raise _damaged(folder / STARTED) from None
-    return Start(at, command, version if isinstance(version, str) else None)
+    return Start(at, tuple(map(str, command)), version if isinstance(version, str) else None)
 
 
 def _object(path: Path) -> dict[str, Any]:

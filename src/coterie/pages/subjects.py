@@ -15,9 +15,6 @@ from coterie.errors import StorageError
 from coterie.gathering import FoundRun, Gathered
 from coterie.reports.tables import confidence
 from coterie.simulation.records import SCHEMAS
-from coterie.strategies import STRATEGIES
-from coterie.strategies.base import Strategy
-from coterie.strategies.server import ServerStrategy
 
 ALONE = "local"
 """The strategy that all others are measured against: training alone."""
@@ -88,21 +85,15 @@ class Subject:
 
     def is_told(self, label: str) -> bool:
         """Whether a strategy is told the true clusters, which no peer knows in practice."""
-        kind = self._strategy(label)
-        return kind is not None and kind.uses_ground_truth
+        return self.by_label[label][0].is_told
 
     def has_server(self, label: str) -> bool:
         """Whether a strategy needs a server, which peers do not have."""
-        kind = self._strategy(label)
-        return kind is not None and issubclass(kind, ServerStrategy)
+        return self.by_label[label][0].has_server
 
     def advantage(self, label: str) -> str:
         """Return what a strategy has that peers lack, which makes it a yardstick; else nothing."""
-        told = ["told the true clusters"] * self.is_told(label)
-        return ", ".join([*told, *["needs a server"] * self.has_server(label)])
-
-    def _strategy(self, label: str) -> type[Strategy] | type[ServerStrategy] | None:
-        return STRATEGIES.get(self.by_label[label][0].config.strategy["name"])
+        return self.by_label[label][0].advantage
 
 
 def subjects(gathered: Gathered) -> list[Subject]:

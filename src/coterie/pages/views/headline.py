@@ -131,7 +131,8 @@ def headline(subject: Subject, found: Standing) -> list[str]:
     if not found.competing and not found.yardsticks:
         return ["Strategies are compared once their runs have finished."]
     first = " ".join([*_about_unfinished(subject), *_about_first(subject, found)])
-    return [each for each in (first, _about_yardsticks(subject, found)) if each]
+    said = (first, _about_intervals(found.gaps), _about_yardsticks(subject, found))
+    return [each for each in said if each]
 
 
 def _about_unfinished(subject: Subject) -> list[str]:
@@ -162,10 +163,10 @@ def _about_first(subject: Subject, found: Standing) -> list[str]:
             f"No strategy is clearly best. {first} has the {where} {_measure(subject)}, {level}: "
             f"{others}{more}.{alone}"
         )
-    return [said, *_about_intervals(found.gaps)]
+    return [said]
 
 
-def _about_intervals(gaps: Sequence[Gap]) -> list[str]:
+def _about_intervals(gaps: Sequence[Gap]) -> str | None:
     """Say what the numbers after ± are, and what they leave out."""
     seeds = sorted({gap.num_seeds for gap in gaps if gap.num_seeds >= MIN_SEEDS})
     peers = max((gap.num_peers for gap in gaps), default=0)
@@ -177,13 +178,13 @@ def _about_intervals(gaps: Sequence[Gap]) -> list[str]:
             "luck of the seed"
         )
         few = " Few seeds make wide intervals: run more with --seeds." * (seeds[0] < FEW_SEEDS)
-        return [f"{said} {count} seeds{alone if peers else ''}.{few}"]
+        return f"{said} {count} seeds{alone if peers else ''}.{few}"
     if peers < MIN_SEEDS:
-        return []
-    return [
+        return None
+    return (
         f"{said} the {peers} peers of one seed. One seed says nothing about the luck of the seed: "
         "run more with --seeds."
-    ]
+    )
 
 
 def _about_yardsticks(subject: Subject, found: Standing) -> str | None:
@@ -236,6 +237,8 @@ def _against(subject: Subject, gap: Gap) -> str:
 
 def _size(subject: Subject, gap: Gap) -> str:
     """Write how much better with its sign; a squared error that is smaller is better."""
+    if gap.better == gap.width == 0:
+        return "equal results"
     sign = "−" if gap.better < 0 else "+"
     width = "" if math.isnan(gap.width) else f" ± {_plain(subject, gap.width)}"
     return f"{sign}{_plain(subject, abs(gap.better))}{width}{' points' * subject.is_accuracy}"

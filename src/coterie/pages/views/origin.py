@@ -14,7 +14,9 @@ from coterie.provenance import Start
 
 MAX_COMMANDS = 4
 """How many commands are shown; a study has many."""
-_ABSOLUTE = re.compile(r"""(?:^|(?<=[=,:{\['" ]))(?:/|~/|[A-Za-z]:[\\/]|\\\\)[^,\]}'"]*""")
+_ABSOLUTE = re.compile(
+    r"""(?:^|(?<=^-\w)|(?<=[=,:{\['" ]))(?:/|~/|[A-Za-z]:[\\/]|\\\\)[^,\]}'"]*"""
+)
 
 
 def origin(subject: Subject) -> list[Json]:

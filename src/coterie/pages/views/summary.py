@@ -69,7 +69,7 @@ def _table(subject: Subject, outcomes: dict[str, list[Outcome]], best: str | Non
     shape = max(every, key=lambda each: len(each.cluster_names))
     columns = result_columns([shape, *every])
     measure = "test accuracy in %" if subject.is_accuracy else "test error (MSE)"
-    bold = "; bold: clearly the best" if best else ""
+    bold = "; bold: clearly best among the competitors" if best else ""
     return {
         "caption": f"{measure}, mean ± 95% interval over seeds; models and MB sent and received "
         f"per peer{bold}",
