@@ -130,7 +130,8 @@ const Coterie = (() => {
   function sideways(inside, label) {
     const box = make("div", { class: "scroll", scroll: (event) => atEdge(event.target) }, [inside]);
     box.coterieLabel = label;
-    const hint = make("p", { class: "hint", hidden: true, text: "Scroll sideways to see all of it →" });
+    const text = "Scroll sideways to see all of it →";
+    const hint = make("p", { class: "hint", hidden: true, text });
     widths.observe(box);
     widths.observe(inside);
     return make("div", { class: "sideways" }, [hint, make("div", { class: "edge" }, [box])]);
@@ -143,7 +144,8 @@ const Coterie = (() => {
   function fit(box) {
     if (!box) return;
     const isWide = box.scrollWidth > box.clientWidth + 1;
-    const about = { tabindex: "0", role: "region", "aria-label": `${box.coterieLabel}; scrolls sideways` };
+    const label = `${box.coterieLabel}; scrolls sideways`;
+    const about = { tabindex: "0", role: "region", "aria-label": label };
     for (const [name, value] of Object.entries(about)) {
       if (isWide) box.setAttribute(name, value);
       else box.removeAttribute(name);
