@@ -69,3 +69,12 @@ def test_holm_counts_only_what_was_tested():
 )
 def test_marks(p_value, mark):
     assert corrected({"a": with_p(p_value)})["a"].mark == mark
+
+
+@pytest.mark.parametrize(
+    ("ours", "is_clear"),
+    [([3, 4, 5], True), ([3, -4, 5], False), ([3], False), ([0, 0], False), ([1, 1], True)],
+)
+def test_a_difference_is_clear_if_its_interval_leaves_out_0(ours, is_clear):
+    found = paired_difference(dict(enumerate(ours)), dict.fromkeys(range(len(ours)), 0))
+    assert found.is_clear == is_clear
