@@ -2,6 +2,7 @@
 
 RUN/config.yaml         the full resolved configuration
 RUN/software.json       the versions the results were made with
+RUN/started.json        when the run was started, and by which command
 RUN/clusters.json       what the true clusters are called, from the beginning of the run on
 RUN/*.parquet           the tables (parts in folders of the same names meanwhile)
 RUN/checkpoints/        the newest two checkpoints; deleted when the run has finished
@@ -28,6 +29,7 @@ from coterie.config import RunConfig, build_model, to_yaml
 from coterie.data.scenario import Scenario
 from coterie.errors import Interrupted, StorageError
 from coterie.learning.choice import Tell
+from coterie.provenance import SOFTWARE, write_start
 from coterie.reports.tables import Outcome, outcome
 from coterie.simulation.checkpoint import Checkpoints
 from coterie.simulation.recorder import Recorder
@@ -96,7 +98,8 @@ class Run:
         """Make the folder of a run that is about to begin."""
         make_folder(self.folder)
         write_text(self.folder / CONFIG, to_yaml(self.config))
-        write_text(self.folder / "software.json", json.dumps(software_versions(), indent=2))
+        write_text(self.folder / SOFTWARE, json.dumps(software_versions(), indent=2))
+        write_start(self.folder)
 
 
 def execute(

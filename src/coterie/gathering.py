@@ -20,8 +20,11 @@ from coterie.errors import CoterieError, StorageError
 from coterie.execution import CONFIG, Run
 from coterie.experiment import EXPERIMENT, Experiment
 from coterie.presets.comparing import influential
+from coterie.provenance import UNKNOWN, Start, read_start
 from coterie.reports.tables import Outcome, outcome
 from coterie.storage import explained
+from coterie.strategies import STRATEGIES
+from coterie.strategies.server import ServerStrategy
 from coterie.sweep import value_of
 
 
@@ -34,6 +37,7 @@ class FoundRun:
     finished: Outcome | None
     """What the run reached; None while it has not finished."""
     cluster_names: tuple[str, ...]
+    start: Start = UNKNOWN
 
     @property
     def label(self) -> str:
@@ -52,6 +56,24 @@ class FoundRun:
             return self.finished.is_accuracy
         accuracies = self.recorded.table("metrics")["validation_accuracy_trained"].to_numpy()
         return not np.isnan(accuracies).all()
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the strategy is told the true clusters, which no peer knows in practice."""
+        kind = STRATEGIES.get(self.config.strategy["name"])
+        return kind is not None and kind.uses_ground_truth
+
+    @property
+    def has_server(self) -> bool:
+        """Whether the strategy needs a server, which peers do not have."""
+        kind = STRATEGIES.get(self.config.strategy["name"])
+        return kind is not None and issubclass(kind, ServerStrategy)
+
+    @property
+    def advantage(self) -> str:
+        """What the strategy has that peers lack, which makes it a yardstick; else nothing."""
+        told = ["told the true clusters"] * self.is_told
+        return ", ".join([*told, *["needs a server"] * self.has_server])
 
     @cached_property
     def poisoned(self) -> tuple[int, ...]:
@@ -156,8 +178,21 @@ def recorded_runs(experiment: Experiment) -> list[Recorded]:
         values = {key: value_of(config, key) for key in keys}
         varied = [f"{key}={value}" for key, value in values.items() if value is not None]
         label = " ".join([config.label, *varied])
-        recorded.append(Recorded(label, config.seed, run.folder, config.peers.count))
+        names = _names_or_none(run)
+        recorded.append(
+            Recorded(label, config.seed, run.folder, config.peers.count, cluster_names=names)
+        )
     return recorded
+
+
+def _names_or_none(run: Run) -> tuple[str, ...]:
+    """Return what the clusters of a run are called; nothing where that cannot be read."""
+    try:
+        names = run.cluster_names
+        # Older runs say it in their outcome alone.
+        return names if names or run.outcome is None else run.outcome.cluster_names
+    except StorageError:  # told where the run itself is looked at
+        return ()
 
 
 def open_runs(folder: Path, problems: list[str]) -> list[tuple[Run, Recorded]]:
@@ -261,7 +296,16 @@ def _read(run: Run, recorded: Recorded, problems: list[str]) -> FoundRun | None:
     except StorageError as error:
         problems.append(str(error))
         return None
-    return FoundRun(recorded, run.config, finished, finished.cluster_names if finished else names)
+    names = finished.cluster_names if finished else names
+    return FoundRun(recorded, run.config, finished, names, _start(run.folder, problems))
+
+
+def _start(folder: Path, problems: list[str]) -> Start:
+    try:
+        return read_start(folder)
+    except StorageError as error:
+        problems.append(str(error))
+        return UNKNOWN
 
 
 def _named_clusters(runs: Sequence[FoundRun]) -> list[FoundRun]:

@@ -26,6 +26,7 @@ from coterie.experiment import Experiment
 from coterie.gathering import FoundRun, gather
 from coterie.models.layout import Layout
 from coterie.models.vector import FlatModule
+from coterie.provenance import SOFTWARE, Start
 from coterie.reports.tables import Outcome
 from coterie.simulation.records import SCHEMAS
 from coterie.storage import explained
@@ -79,10 +80,15 @@ class LoadedRun:
         """What the run reached; while it has not finished, what it had at its last test."""
         return self._found.outcome
 
+    @property
+    def start(self) -> Start:
+        """When the run was started, by which command and with which version of Coterie."""
+        return self._found.start
+
     @cached_property
     def software(self) -> dict[str, str]:
         """The versions the results were made with."""
-        path = self.folder / "software.json"
+        path = self.folder / SOFTWARE
         try:
             with explained(f"read {path}"):
                 versions: dict[str, str] = json.loads(path.read_text())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -118,12 +119,67 @@ def test_saved_tables_hold_every_round(runs, tmp_path, as_csv):
     (path,) = save(results, tmp_path / "new" / "folder", as_csv=as_csv)
     if as_csv:
         header, *lines = path.read_text().splitlines()
-        assert header.startswith('"strategy","seed","round","cluster","precision"')
+        assert header.startswith('"strategy","seed","round","cluster","cluster_name",')
         assert len(lines) == results[0].details.num_rows
     else:
         np.testing.assert_array_equal(
             pq.read_table(path)["precision"].to_numpy(), results[0].details["precision"].to_numpy()
         )
+
+
+MERGED = {"validation_accuracy_before": 0.5, "validation_accuracy_merged": 0.5}
+
+
+def merged(folder, seed, names, label="a"):
+    """Return a run of four peers in two clusters of these names that has merged."""
+    run = finished(folder, label, seed, 0)
+    rows = [
+        {"round": n, "peer": p, "cluster": p % 2, "status": "active", **MERGED}
+        for n in range(3)
+        for p in range(4)
+    ]
+    pq.write_table(recorded("metrics", rows), folder / "metrics.parquet")
+    return replace(run, cluster_names=names)
+
+
+def printed(result):
+    console = Console(width=120, file=io.StringIO())
+    console.print(console_table(result))
+    return console.file.getvalue()
+
+
+def test_clusters_are_named_everywhere_and_keep_their_numbers(tmp_path):
+    run = merged(tmp_path / "a0", 0, ("0°", "90°"))
+    (result,), _ = study([run], choose("merges"), 10)
+    assert [row.keys for row in result.rows] == [
+        {"cluster": "all", "cluster_name": "all"},
+        {"cluster": "0", "cluster_name": "0°"},
+        {"cluster": "1", "cluster_name": "90°"},
+    ]
+    told = json.loads(as_json([result]))["merges"]
+    assert [(row["cluster"], row["cluster_name"]) for row in told][2] == ("1", "90°")
+    assert "│ 90° " in printed(result)
+    assert "│ 1 " not in printed(result).replace("│     1 │", "")
+    details = result.details.to_pylist()
+    assert {(row["cluster"], row["cluster_name"]) for row in details} == {
+        ("all", "all"), ("0", "0°"), ("1", "90°")
+    }  # fmt: skip
+
+
+def test_clusters_whose_names_differ_by_seed_are_numbered_in_means(tmp_path):
+    """Labels that each seed draws: a mean over seeds is of the clusters of one number."""
+    runs = [
+        merged(tmp_path / "a0", 0, ("labels 1, 2", "labels 3, 4")),
+        merged(tmp_path / "a1", 1, ("labels 5, 6", "labels 7, 8")),
+        merged(tmp_path / "b0", 0, ("left", "right"), "b"),
+    ]
+    (result,), _ = study(runs, choose("merges"), 10)
+    names = [(row.label, row.keys["cluster_name"]) for row in result.rows]
+    assert names == [
+        ("a", "all"), ("a", "cluster 0"), ("a", "cluster 1"),
+        ("b", "all"), ("b", "left"), ("b", "right"),
+    ]  # fmt: skip
+    assert "labels 7, 8" in result.details["cluster_name"].to_pylist()
 
 
 def test_every_analysis_is_explained():

@@ -49,16 +49,23 @@ def _is_inside(url: str) -> bool:
     return url.startswith(("file:", "data:", "blob:"))
 
 
-# By module: while the browser is open, an event loop runs in this thread, and a process more is
-# there than other tests expect.
-@pytest.fixture(scope="module")
-def browser() -> Iterator[object]:
-    """Return a browser of the system; playwright's own is not needed."""
+@pytest.fixture(scope="session")
+def browser_command() -> list[str]:
+    """Return what starts a browser, with the options it needs here."""
     found = find_browser()
     if found is None:
         pytest.skip("no browser: install chromium, or name one in COTERIE_BROWSER")
+    is_root = hasattr(os, "geteuid") and os.geteuid() == 0
+    return [found, *["--no-sandbox"] * is_root]
+
+
+# By module: while the browser is open, an event loop runs in this thread, and a process more is
+# there than other tests expect.
+@pytest.fixture(scope="module")
+def browser(browser_command) -> Iterator[object]:
+    """Return a browser of the system; playwright's own is not needed."""
     sync_api = pytest.importorskip("playwright.sync_api")
-    options = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+    found, *options = browser_command
     with sync_api.sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=found, args=options)
         yield started
@@ -93,6 +100,24 @@ def open_page(browser, windows):
 
     yield opener
     assert [fault for each in used for fault in each.faults] == []
+
+
+@pytest.fixture
+def open_unseen(browser):
+    """Return what opens a file of which nobody has looked at more than its top."""
+    opened = []
+
+    def opener(file: Path, theme: str = "light") -> object:
+        context = browser.new_context(viewport={"width": 1400, "height": 300}, color_scheme=theme)
+        opened.append(Opened(context.new_page()))
+        opened[-1].listen()
+        opened[-1].page.goto(file.as_uri())
+        return opened[-1].page
+
+    yield opener
+    for each in opened:
+        each.page.context.close()
+    assert [fault for each in opened for fault in each.faults] == []
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import zlib
+from contextlib import suppress
 
 import pytest
 
@@ -28,7 +31,11 @@ def test_every_figure_of_a_real_run_renders(open_page, digits, theme):
         assert opened.page.locator(f"#{name} .picture").locator(MARKS).count() > 0, name
     assert opened.page.locator("#graph circle").count() == 16
     assert opened.page.locator("#graph line").count() > 16
-    assert "did best" in opened.page.locator("#summary").inner_text()
+    said = opened.page.locator("#summary").inner_text()
+    assert "± is the 95% interval of the difference, paired over 3 seeds." in said
+    assert "Yardsticks, not competitors: oracle (told the true clusters)" in said
+    marks = opened.page.locator("#summary tbody .mark").all_inner_texts()
+    assert marks == ["told the true clusters"]
     assert "watch.peers" in opened.page.locator("#similarity .missing").inner_text()
     assert opened.page.locator("#summary tbody tr").count() == 3
     assert opened.page.evaluate("document.documentElement.dataset.theme") == theme
@@ -196,6 +203,116 @@ def overlapping(boxes):
             down = min(y + high, y2 + high2) - max(y, y2)
             if across > rim and down > rim:
                 yield one, other
+
+
+def test_the_top_says_when_and_how_the_runs_were_started(open_page, digits):
+    said = open_page(digits).page.locator("header #origin")
+    assert re.match(
+        r"Preset digits, started on \d{4}-\d\d-\d\d at \d\d:\d\d UTC with Coterie \d",
+        said.inner_text(),
+    )
+    command = said.locator("code").inner_text()
+    assert command.startswith("coterie run digits --strategy local,dac,oracle --seeds 3")
+    assert command.endswith("--out .../runs")
+
+
+SCROLLED = ["summary", "recovery"]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("name", SCROLLED)
+def test_a_table_wider_than_the_screen_says_so_and_scrolls_by_keyboard(
+    open_page, drift, name, theme
+):
+    opened = open_page(drift, width=400, theme=theme)
+    opened.page.locator(f"#{name}").scroll_into_view_if_needed()
+    around, box = (opened.page.locator(f"#{name} {each}") for each in (".sideways", ".scroll"))
+    around.locator(".hint").wait_for()
+    assert "Scroll sideways" in around.locator(".hint").inner_text()
+    assert box.get_attribute("role") == "region"
+    assert box.get_attribute("aria-label").endswith("; scrolls sideways")
+    fade = "each => getComputedStyle(each.querySelector('.edge'), '::after').backgroundImage"
+    assert "gradient" in around.evaluate(fade)
+    box.focus()
+    place = f"document.querySelector('#{name} .scroll')"
+    opened.page.keyboard.press("ArrowRight")
+    opened.page.wait_for_function(f"() => {place}.scrollLeft > 0")
+    box.evaluate("each => each.scrollTo({ left: 10_000 })")
+    opened.page.wait_for_function(f"() => !{place}.closest('.sideways').matches('.more')")
+    assert around.evaluate(fade) == "none"
+    first, left = (each.bounding_box()["x"] for each in (box.locator("tbody th").first, box))
+    assert first == pytest.approx(left, abs=1), "the names of rows stay in view"
+
+
+@pytest.mark.parametrize("name", SCROLLED)
+def test_a_table_that_fits_gives_no_hint_and_is_no_stop_for_the_keyboard(open_page, drift, name):
+    opened = open_page(drift, width=1400)
+    assert not opened.page.locator(f"#{name} .hint").is_visible()
+    for attribute in ("tabindex", "role"):
+        assert opened.page.locator(f"#{name} .scroll").get_attribute(attribute) is None
+
+
+def test_the_best_ends_for_their_cost_are_steps_with_a_name(open_page, digits):
+    opened = open_page(digits)
+    steps = "highest end for this cost or less"
+    find = """name => document.querySelector("#frontier .picture").data
+              .filter((trace) => trace.name === name).map((t) => [t.line.shape, t.x, t.y])"""
+    [[shape, cost, level]] = opened.page.evaluate(find, steps)
+    assert shape == "hv", "level until the cost of a better one is reached"
+    assert cost == sorted(cost)
+    assert level == sorted(level)
+    assert level[-1] == level[-2], "the last one holds to the edge"
+    entry = opened.page.locator("#frontier .legend button", has_text=steps)
+    entry.click()
+    assert opened.page.evaluate(find, steps) == []
+    entry.click()
+
+
+ON_PAPER = """() => addEventListener("beforeprint", () => {
+  const pictures = [...document.querySelectorAll(".picture")];
+  window.onPaper = {
+    theme: document.documentElement.dataset.theme,
+    drawn: pictures.filter((each) => each.querySelector(".main-svg, .drawing")).length,
+    widths: pictures.map((each) => each.firstElementChild.getBoundingClientRect().width),
+    tables: [...document.querySelectorAll("table")].map((each) => each.offsetWidth),
+  };
+})"""
+
+
+def test_paper_has_every_figure_in_light_colours_and_within_its_width(open_unseen, digits):
+    page = open_unseen(digits, theme="dark")
+    page.locator("#curves .picture .main-svg").first.wait_for()
+    assert page.locator("#merge .picture").count() == 0, "it is far below what was looked at"
+    page.evaluate(ON_PAPER)
+    page.pdf()
+    paper = page.evaluate("window.onPaper")
+    assert paper["theme"] == "light"
+    assert paper["drawn"] == len(PLOTS) + len(MATRICES) + 1
+    assert max(paper["widths"] + paper["tables"]) <= 710
+    # Afterwards all is as before, but that every figure is there.
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    assert page.evaluate("document.querySelector('#curves .picture svg').clientWidth") > 900
+
+
+def test_chromium_prints_every_figure_from_the_command_line(browser_command, digits, tmp_path):
+    """Without anybody who scrolls: the colours of lines are in the file."""
+    target = tmp_path / "report.pdf"
+    subprocess.run(
+        [*browser_command, "--headless", "--disable-gpu", f"--user-data-dir={tmp_path / 'user'}",
+         f"--print-to-pdf={target}", digits.as_uri()],
+        check=True, capture_output=True, timeout=120,
+    )  # fmt: skip
+    content = target.read_bytes()
+    assert len(re.findall(rb"/Type /Page\b", content)) >= 8
+    strokes = sum(text.count(b" l\n") for text in streams(content))
+    assert strokes > 500
+
+
+def streams(content):
+    """Yield what a PDF file holds, unpacked."""
+    for found in re.finditer(rb"stream\r?\n(.*?)endstream", content, re.S):
+        with suppress(zlib.error):
+            yield zlib.decompress(found[1])
 
 
 def test_hostile_names_stay_text(open_page, digits, tmp_path):

@@ -93,6 +93,13 @@ def test_differences_are_paired_by_seed(runs):
     assert line(found, "random")["difference"] == ""
 
 
+def test_yardsticks_are_named(runs):
+    said = coterie("compare", runs).out
+    assert "Yardsticks, not competitors: oracle (told the true clusters)." in said
+    alone = coterie("compare", runs / "local-seed0", runs / "random-seed0").out
+    assert "Yardsticks" not in alone
+
+
 def test_runs_of_several_folders_pool_their_seeds(runs, tmp_path):
     other = tmp_path / "more"
     options = ("--strategy", "random", "--seed", 3, "--set", "test_every=2")

@@ -20,7 +20,7 @@ def test_a_paired_difference_by_hand():
     assert found.mean == pytest.approx(2)
     assert found.p_value == pytest.approx(1 - t / math.sqrt(t**2 + 2))
     assert found.width == pytest.approx(4.302653 / math.sqrt(3), rel=1e-6)
-    assert found.num_seeds == 3
+    assert found.num_pairs == 3
 
 
 def test_what_seeds_have_in_common_does_not_count():
@@ -40,7 +40,7 @@ def test_without_a_common_seed_there_is_no_difference():
 
 def test_one_common_seed_is_no_test():
     found = paired_difference({0: 3.0, 1: 9.0}, {0: 1.0})
-    assert (found.mean, found.num_seeds, found.mark) == (2.0, 1, "")
+    assert (found.mean, found.num_pairs, found.mark) == (2.0, 1, "")
     assert math.isnan(found.p_value)
     assert corrected({"a": found})["a"].mark == ""
 
@@ -69,3 +69,12 @@ def test_holm_counts_only_what_was_tested():
 )
 def test_marks(p_value, mark):
     assert corrected({"a": with_p(p_value)})["a"].mark == mark
+
+
+@pytest.mark.parametrize(
+    ("ours", "is_clear"),
+    [([3, 4, 5], True), ([3, -4, 5], False), ([3], False), ([0, 0], False), ([1, 1], True)],
+)
+def test_a_difference_is_clear_if_its_interval_leaves_out_0(ours, is_clear):
+    found = paired_difference(dict(enumerate(ours)), dict.fromkeys(range(len(ours)), 0))
+    assert found.is_clear == is_clear

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pyarrow.parquet as pq
 import pytest
@@ -53,6 +54,22 @@ def test_everything_is_analysed_and_saved(experiment):
     merges = pq.read_table(experiment / "analyses" / "merges.parquet")
     assert set(merges["strategy"].to_pylist()) == {"random", "pens"}
     assert set(merges["round"].to_pylist()) == set(range(1, 7))
+    named = 0
+    for path in sorted((experiment / "analyses").iterdir()):
+        table = pq.read_table(path)
+        if "cluster" in table.column_names:
+            named += 1
+            pairs = zip(
+                table["cluster"].to_pylist(), table["cluster_name"].to_pylist(), strict=True
+            )
+            assert set(pairs) <= {
+                ("all", "all"),
+                ("0", "0°"),
+                ("1", "90°"),
+                ("2", "180°"),
+                ("3", "270°"),
+            }
+    assert named == 6, "all but the agreement of groups, which is of all peers"
     again = coterie("analyse", experiment)
     assert again.out == done.out
     assert contents(experiment) == after
@@ -72,6 +89,20 @@ def test_one_run_as_json(experiment, tmp_path):
     assert [row["shift"] for row in answer["recovery"]] == ["1", "all"]
     assert sorted(contents(tmp_path / "x")) == ["neighbours.csv", "recovery.csv"]
     assert not (run / "analyses").exists()
+
+
+def test_clusters_have_the_same_names_in_older_runs(experiment, tmp_path):
+    """Runs that have no clusters.json, or a damaged one, say the names in what they reached."""
+    older = tmp_path / "older"
+    shutil.copytree(experiment, older)
+    (older / "random-seed0" / "clusters.json").unlink()
+    (older / "pens-seed0" / "clusters.json").write_text("{")
+    told, expected = (
+        json.loads(coterie("analyse", folder, "--only", "merges", "--json").out)["merges"]
+        for folder in (older, experiment)
+    )
+    assert told == expected
+    assert {row["cluster_name"] for row in told} == {"all", "0°", "90°", "180°", "270°"}
 
 
 def test_the_settings_of_a_sweep_are_not_taken_for_seeds(tmp_path):

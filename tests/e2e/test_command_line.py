@@ -156,6 +156,7 @@ def test_what_a_run_folder_holds(tmp_path):
         "config.yaml",
         "clusters.json",
         "software.json",
+        "started.json",
         "metrics.parquet",
         "exchanges.parquet",
         "neighbours.parquet",

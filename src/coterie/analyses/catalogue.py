@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from coterie.analyses.clusters import clusters_at_the_end, recovered_clusters
-from coterie.analyses.columns import with_communication
+from coterie.analyses.columns import with_cluster_names, with_communication
 from coterie.analyses.merges import around_merges, merges_lately
 from coterie.analyses.neighbours import (
     chosen_at_the_end,
@@ -162,4 +162,5 @@ ANALYSES = (
 
 def details(analysis: Analysis, run: Recorded, window: int) -> pa.Table:
     """Return the details of one run, with what peers had communicated by then; perhaps empty."""
-    return with_communication(analysis.detail(run, window), run.table("metrics"))
+    table = with_cluster_names(analysis.detail(run, window), run.cluster_names)
+    return with_communication(table, run.table("metrics"))

@@ -15,6 +15,8 @@ Columns: TypeAlias = dict[str, npt.NDArray[Any]]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 ALL = "all"
 """What stands for all peers where others are named by their cluster."""
+CLUSTER, CLUSTER_NAME = "cluster", "cluster_name"
+"""The columns of a cluster's number and of what it is called."""
 
 
 def columns(table: pa.Table, *names: str) -> Columns:
@@ -35,6 +37,23 @@ def by_cluster(clusters: npt.NDArray[Any]) -> Iterator[tuple[str, Mask]]:
     yield ALL, np.ones(len(clusters), dtype=bool)
     for cluster in np.unique(clusters):
         yield str(cluster), clusters == cluster
+
+
+def cluster_name(cluster: str, names: Sequence[str]) -> str:
+    """Return what a cluster is called whose number, or `all`, stands in a table."""
+    if cluster == ALL:
+        return ALL
+    number = int(cluster)
+    return names[number] if number < len(names) else f"cluster {number}"
+
+
+def with_cluster_names(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Add what the clusters of a table are called, beside their numbers; if it has any."""
+    if CLUSTER not in table.column_names:
+        return table
+    called = [cluster_name(cluster, names) for cluster in table[CLUSTER].to_pylist()]
+    place = table.column_names.index(CLUSTER) + 1
+    return table.add_column(place, CLUSTER_NAME, pa.array(called, pa.string()))
 
 
 def mean(values: npt.ArrayLike) -> float:

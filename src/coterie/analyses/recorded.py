@@ -28,6 +28,8 @@ class Recorded:
     num_peers: int
     read: Callable[[Path, str], pa.Table] = field(default=read_table, repr=False)
     """Where tables come from, by folder and name."""
+    cluster_names: tuple[str, ...] = ()
+    """What the true clusters are called, by number; nothing for older runs that have not ended."""
     _tables: dict[str, pa.Table] = field(default_factory=dict, repr=False)
     kept: dict[Any, Any] = field(default_factory=dict, repr=False)
     """What was worked out of the tables, for whoever asks again."""

@@ -11,6 +11,8 @@ import pyarrow.compute as pc
 
 from coterie.analyses.columns import (
     ALL,
+    CLUSTER,
+    CLUSTER_NAME,
     Columns,
     by_cluster,
     by_round,
@@ -23,7 +25,7 @@ from coterie.analyses.columns import (
 SHARES = (0.95, 1.0)
 """Which shares of the level before the shift count as regained."""
 TIMES = tuple(f"rounds_to_{share:.0%}".rstrip("%") for share in SHARES)
-ABOUT = ("step", "first_round", "round", "cluster", "measure")
+ABOUT = ("step", "first_round", "round", CLUSTER, CLUSTER_NAME, "measure")
 """The columns that say what a row is about."""
 Levels = dict[int, float]
 """The mean level of some peers, by round."""

@@ -16,6 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from coterie.analyses.catalogue import ANALYSES, Analysis, Shown, details
+from coterie.analyses.columns import CLUSTER, CLUSTER_NAME, cluster_name
 from coterie.analyses.recorded import Recorded
 from coterie.errors import ConfigError, StorageError, nearest
 from coterie.reports.tables import confidence
@@ -45,6 +46,7 @@ class Row:
 
     label: str
     keys: dict[str, str]
+    """By the analysis's keys; beside the number of a cluster also its name."""
     seeds: tuple[int, ...]
     estimates: dict[str, Estimate]
 
@@ -98,11 +100,23 @@ def _result(analysis: Analysis, runs: Sequence[Recorded], window: int) -> Result
     # A strategy's rows stand together, whatever the order of the runs.
     labels = list(dict.fromkeys(run.label for run, _ in there))
     ordered = sorted(summaries.items(), key=lambda item: labels.index(item[0][0]))
+    names = {
+        label: _common_names([run for run, _ in there if run.label == label]) for label in labels
+    }
     return Result(
         analysis,
         pa.concat_tables([named(run.label, run.seed, table) for run, table in there]),
-        tuple(_row(analysis, keys, found) for keys, found in ordered),
+        tuple(_row(analysis, keys, found, names[keys[0]]) for keys, found in ordered),
     )
+
+
+def _common_names(runs: Sequence[Recorded]) -> tuple[str, ...]:
+    """Return what clusters are called in all of the runs; nothing where that differs.
+
+    Labels that each seed draws are an example: a mean over seeds is of the clusters of one number.
+    """
+    names = {run.cluster_names for run in runs if run.cluster_names}
+    return names.pop() if len(names) == 1 else ()
 
 
 def named(label: str, seed: int, table: pa.Table) -> pa.Table:
@@ -112,12 +126,18 @@ def named(label: str, seed: int, table: pa.Table) -> pa.Table:
 
 
 def _row(
-    analysis: Analysis, keys: tuple[str, ...], found: Sequence[tuple[int, dict[str, Any]]]
+    analysis: Analysis,
+    keys: tuple[str, ...],
+    found: Sequence[tuple[int, dict[str, Any]]],
+    cluster_names: Sequence[str],
 ) -> Row:
     columns = [name for name in found[0][1] if name not in analysis.keys]
+    about = dict(zip(analysis.keys, keys[1:], strict=True))
+    if CLUSTER in about:
+        about[CLUSTER_NAME] = cluster_name(about[CLUSTER], cluster_names)
     return Row(
         keys[0],
-        dict(zip(analysis.keys, keys[1:], strict=True)),
+        about,
         tuple(seed for seed, _ in found),
         {name: estimate([row[name] for _, row in found]) for name in columns},
     )
@@ -140,8 +160,8 @@ def console_table(result: Result) -> Table:
         cells = [
             cell(row.estimates[name], column, len(row.seeds)) for name, column in shown.items()
         ]
-        keys = (escape(row.label), *row.keys.values())
-        table.add_row(*keys, *cells, str(len(row.seeds)))
+        keys = [row.keys[CLUSTER_NAME if key == CLUSTER else key] for key in analysis.keys]
+        table.add_row(*map(escape, (row.label, *keys)), *cells, str(len(row.seeds)))
     return table
 
 

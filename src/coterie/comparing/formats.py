@@ -182,7 +182,7 @@ def _csv_row(compared: Compared, line: Line, part: str, value: Value) -> list[An
         *map(_csv_number, numbers),
         *(len(line.entries), line.num_unfinished, compared.baseline or ""),
         *map(_csv_number, found),
-        difference.num_seeds if difference else "",
+        difference.num_pairs if difference else "",
         *map(_csv_number, tested),
         *(_csv_number(None if number is None else number * scale) for number in theirs),
         *map(_csv_number, (costs.models, costs.probes, costs.megabytes)),

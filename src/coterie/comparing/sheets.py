@@ -124,6 +124,7 @@ def _title(compared: Compared) -> str:
 def _notes(compared: Compared) -> Iterator[str]:
     if compared.baseline is not None:
         yield from _about_differences(compared, compared.baseline)
+    yield from _about_yardsticks(compared)
     for line in compared.lines:
         for entry in line.entries:
             if not entry.is_finished:
@@ -157,13 +158,21 @@ def _about_differences(compared: Compared, baseline: str) -> Iterator[str]:
             f"Against {baseline}: mean difference ± 95% interval on the same seeds; {stars} "
             f"({TEST}{many})."
         )
-    common = {label: each.num_seeds if each else 0 for label, each in found.items()}
+    common = {label: each.num_pairs if each else 0 for label, each in found.items()}
     few = [f"{label} ({count})" for label, count in common.items() if count < MIN_SEEDS]
     if few:
         yield (
             f"Not tested, for want of {MIN_SEEDS} seeds that {baseline} has finished too: "
             f"{', '.join(few)}."
         )
+
+
+def _about_yardsticks(compared: Compared) -> Iterator[str]:
+    """Name the strategies that have what peers lack: they show what would be possible with it."""
+    runs = {line.label: line.entries[0].run for line in compared.lines}
+    found = [f"{label} ({run.advantage})" for label, run in runs.items() if run.advantage]
+    if found:
+        yield f"Yardsticks, not competitors: {', '.join(found)}."
 
 
 def _named(line: Line) -> str:

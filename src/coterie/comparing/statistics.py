@@ -1,7 +1,8 @@
 """Whether a difference between strategies is more than luck: paired tests on the same seeds.
 
 The same seed gives every strategy the same data and the same initial weights, so what is left of
-the difference between two runs of one seed is due to the strategies.
+the difference between two runs of one seed is due to the strategies. Within one seed the same holds
+for each peer: a difference over peers says nothing about another seed.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ MIN_SEEDS = 2
 
 @dataclass(frozen=True)
 class Difference:
-    """A strategy minus the baseline, over the seeds that both have finished."""
+    """A strategy minus the baseline, over the seeds (or peers) that both have."""
 
     mean: float
     width: float
-    """Half width of the 95% interval of the mean; NaN for a single seed."""
+    """Half width of the 95% interval of the mean; NaN for a single pair."""
     p_value: float
-    """Before correction; NaN with fewer than two seeds."""
-    num_seeds: int
+    """Before correction; NaN with fewer than two pairs."""
+    num_pairs: int
     corrected: float = math.nan
     """The p-value, corrected by Holm for the number of strategies that were tested."""
 
@@ -39,19 +40,24 @@ class Difference:
         """One to three stars for a difference that is hardly luck."""
         return "*" * sum(self.corrected < level for level in LEVELS)
 
+    @property
+    def is_clear(self) -> bool:
+        """Whether the 95% interval leaves out 0."""
+        return abs(self.mean) > self.width  # not so for NaN
+
 
 def paired_difference(
     ours: Mapping[int, float], baseline: Mapping[int, float]
 ) -> Difference | None:
-    """Return the difference of values by seed on their common seeds; None if there are none."""
+    """Return the difference of values by seed (or peer) where both have one; None if nowhere."""
     common = [
-        seed
-        for seed in ours
-        if seed in baseline and not math.isnan(ours[seed]) and not math.isnan(baseline[seed])
+        key
+        for key in ours
+        if key in baseline and not math.isnan(ours[key]) and not math.isnan(baseline[key])
     ]
     if not common:
         return None
-    differences = np.array([ours[seed] - baseline[seed] for seed in common])
+    differences = np.array([ours[key] - baseline[key] for key in common])
     return Difference(*confidence(differences), _p_value(differences), len(common))
 
 

@@ -15,7 +15,6 @@ from coterie.errors import StorageError
 from coterie.gathering import FoundRun, Gathered
 from coterie.reports.tables import confidence
 from coterie.simulation.records import SCHEMAS
-from coterie.strategies import STRATEGIES
 
 ALONE = "local"
 """The strategy that all others are measured against: training alone."""
@@ -73,7 +72,7 @@ class Subject:
             label: sign * confidence([run.outcome.mean for run in runs])[0]
             for label, runs in self.by_label.items()
         }
-        fair = [label for label in self.labels if label != self.alone and not self.is_told(label)]
+        fair = [label for label in self.labels if label != self.alone and not self.advantage(label)]
         choosy = [label for label in fair if self._keeps_lists(label)]
         among = choosy or fair or self.labels
         return max(among, key=lambda label: np.nan_to_num(levels[label], nan=-np.inf))
@@ -86,8 +85,15 @@ class Subject:
 
     def is_told(self, label: str) -> bool:
         """Whether a strategy is told the true clusters, which no peer knows in practice."""
-        name = self.by_label[label][0].config.strategy["name"]
-        return name in STRATEGIES and STRATEGIES[name].uses_ground_truth
+        return self.by_label[label][0].is_told
+
+    def has_server(self, label: str) -> bool:
+        """Whether a strategy needs a server, which peers do not have."""
+        return self.by_label[label][0].has_server
+
+    def advantage(self, label: str) -> str:
+        """Return what a strategy has that peers lack, which makes it a yardstick; else nothing."""
+        return self.by_label[label][0].advantage
 
 
 def subjects(gathered: Gathered) -> list[Subject]:

@@ -21,6 +21,7 @@
  * where story is {subjects: [{title, views: {NAME: data}}]}. Texts from runs are hostile: they only
  * ever reach the page as textContent, or as Plotly labels through Coterie.plain. */
 const Coterie = (() => {
+  const SMALLEST = 7; // pixels of letters on paper
   const components = new Map();
   const drawn = new Map(); // element → [name, data], to draw anew in the other theme
 
@@ -97,10 +98,11 @@ const Coterie = (() => {
     return size >= 100 || size === 0 ? value.toFixed(0) : value.toPrecision(size >= 1 ? 3 : 2);
   }
 
-  /* A table of texts; the first cell of each row names it, `best` is the row to stress. */
-  function table(head, rows, { caption, best } = {}) {
-    const cells = (texts) =>
-      texts.map((text, n) => make(n ? "td" : "th", n ? { text } : { scope: "row", text }));
+  /* A table of texts; the first cell of each row names it, `best` is the row to stress, `marks` are
+   * small texts below the names, and `label` says what the table is where there is no caption. */
+  function table(head, rows, { caption, label, best, marks = [] } = {}) {
+    const cells = (texts, n) =>
+      texts.map((text, column) => (column ? make("td", { text }) : rowHead(text, marks[n])));
     const inside = make("table", {}, [
       make("thead", {}, [
         make(
@@ -112,17 +114,65 @@ const Coterie = (() => {
       make(
         "tbody",
         {},
-        rows.map((texts, n) => make("tr", { class: n === best && "best" }, cells(texts))),
+        rows.map((texts, n) => make("tr", { class: n === best && "best" }, cells(texts, n))),
       ),
     ]);
-    const about = {
-      class: "scroll",
-      tabindex: "0",
-      role: "region",
-      "aria-label": caption || head[0],
-    };
     const above = caption ? [make("p", { class: "explain", text: caption })] : [];
-    return make("div", {}, [...above, make("div", about, [inside])]);
+    return make("div", {}, [...above, sideways(inside, label || caption || head[0])]);
+  }
+
+  function rowHead(text, mark) {
+    const below = mark ? [make("small", { class: "mark", text: mark })] : [];
+    return make("th", { scope: "row" }, [make("span", { text }), " ", ...below]);
+  }
+
+  /* Something that may be wider than the screen: then it scrolls, also by keyboard, and says so. */
+  function sideways(inside, label) {
+    const box = make("div", { class: "scroll", scroll: (event) => atEdge(event.target) }, [inside]);
+    box.coterieLabel = label;
+    const text = "Scroll sideways to see all of it →";
+    const hint = make("p", { class: "hint", hidden: true, text });
+    widths.observe(box);
+    widths.observe(inside);
+    return make("div", { class: "sideways" }, [hint, make("div", { class: "edge" }, [box])]);
+  }
+
+  const widths = new ResizeObserver((entries) => {
+    for (const { target } of entries) fit(target.closest(".scroll"));
+  });
+
+  function fit(box) {
+    if (!box) return;
+    const isWide = box.scrollWidth > box.clientWidth + 1;
+    const label = `${box.coterieLabel}; scrolls sideways`;
+    const about = { tabindex: "0", role: "region", "aria-label": label };
+    for (const [name, value] of Object.entries(about)) {
+      if (isWide) box.setAttribute(name, value);
+      else box.removeAttribute(name);
+    }
+    const around = box.closest(".sideways");
+    around.classList.toggle("wide", isWide);
+    around.querySelector(".hint").hidden = !isWide;
+    atEdge(box);
+  }
+
+  function atEdge(box) {
+    const left = box.scrollWidth - box.clientWidth - box.scrollLeft;
+    const around = box.closest(".sideways");
+    around.classList.toggle("more", left > 1);
+    around.classList.toggle("moved", box.scrollLeft > 1);
+  }
+
+  /* Paper does not scroll: make the letters of wide tables smaller, and then let cells break. */
+  function fitOnPaper() {
+    for (const box of document.querySelectorAll(".scroll")) {
+      const inside = box.firstElementChild;
+      const share = box.clientWidth / inside.offsetWidth;
+      if (share >= 1) continue;
+      const size = parseFloat(getComputedStyle(inside).fontSize) * share;
+      inside.style.fontSize = `${Math.max(SMALLEST, Math.floor(10 * size) / 10)}px`;
+      inside.classList.toggle("broken", size < SMALLEST);
+    }
   }
 
   return {
@@ -138,5 +188,6 @@ const Coterie = (() => {
     written,
     short,
     table,
+    fitOnPaper,
   };
 })();

@@ -4,7 +4,8 @@ Coterie.component("frontier", {
   short: "What it costs",
   explain:
     "Each line is a strategy's way through the run, its dot where it ended: further left is " +
-    "cheaper. The dashed line joins the ends that no other strategy beats in both.",
+    "cheaper. The dashed steps are not a fit: at each cost they show the best end among the " +
+    "strategies that cost as much or less.",
   render(element, data) {
     const panel = Coterie.panel(element);
     const draw = () => this.render(element, data);
@@ -28,13 +29,18 @@ Coterie.component("frontier", {
       .map((way, n) => ({ ...way, ...strategies[n] }))
       .filter((way) => way.level.length);
     const shown = ways.filter((way) => !panel.hidden(way.label));
+    const steps = `${measure.higher_is_better ? "highest" : "lowest"} end for this cost or less`;
     panel.legend(
-      ways.map((way) => ({ name: way.label, colour: way.colour, dash: way.dash })),
+      [
+        ...ways.map((way) => ({ name: way.label, colour: way.colour, dash: way.dash })),
+        { name: steps, colour: colour("quiet"), dash: "dash" },
+      ],
       draw,
     );
     const digits = measure.digits;
     const best = unbeaten(shown.map((way) => [way[cost[0]].at(-1), way.level.at(-1)]));
     const dearest = Math.max(...shown.flatMap((way) => way[cost[0]]), 1e-6);
+    const edge = 1.05 * dearest;
     const traces = [
       ...shown.map((way) => ({
         x: way[cost[0]],
@@ -61,14 +67,18 @@ Coterie.component("frontier", {
         },
         hovertemplate: `${plain(way.label)}, end: %{y:.${digits}f}${measure.unit} for %{x:.4~g}<extra></extra>`,
       })),
-      {
-        x: best.map(([x]) => x),
-        y: best.map(([, y]) => y),
-        mode: "lines",
-        line: { color: colour("quiet"), width: 1.5, dash: "dash" },
-        hoverinfo: "skip",
-      },
     ];
+    if (!panel.hidden(steps) && best.length) {
+      traces.unshift({
+        x: [...best.map(([x]) => x), edge],
+        y: [...best.map(([, y]) => y), best.at(-1)[1]],
+        name: steps,
+        mode: "lines",
+        // Level until the cost of a better one is reached: nothing is known of what lies between.
+        line: { color: colour("quiet"), width: 1.5, dash: "dash", shape: "hv" },
+        hoverinfo: "skip",
+      });
+    }
     const title = `test ${measure.name}${measure.unit && ` (${measure.unit})`}`;
     panel.plot(
       traces.map((trace) => ({ ...trace, showlegend: false })),
@@ -76,7 +86,7 @@ Coterie.component("frontier", {
         hovermode: "closest",
         xaxis: {
           title: { text: cost[1] },
-          range: [-0.03 * dearest, 1.05 * dearest],
+          range: [-0.03 * dearest, edge],
           zeroline: true,
         },
         yaxis: { title: { text: title }, ...Coterie.levelAxis(measure) },

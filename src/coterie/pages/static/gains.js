@@ -111,7 +111,7 @@ Coterie.component("gains", {
         return [cluster.name, mean, `${bad} of ${mine.length}`];
       });
       const head = ["cluster", `mean gain${unit && ` (${unit.trim()})`}`, "harmed"];
-      return Coterie.table(head, rows);
+      return Coterie.table(head, rows, { label: "Gains by cluster" });
     }
   },
 });

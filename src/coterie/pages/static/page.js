@@ -12,6 +12,7 @@
     chooser();
     const subject = story.subjects[current];
     document.getElementById("title").textContent = subject.title;
+    origin(subject.views.summary?.origin ?? []);
     const main = document.getElementById("figures");
     for (const [name, component] of components) {
       if (!subject.views[name]) continue;
@@ -25,14 +26,47 @@
   const seen = new IntersectionObserver(
     (entries) => {
       for (const { isIntersecting, target } of entries) {
-        if (!isIntersecting) continue;
-        seen.unobserve(target);
-        target.coterieSeen = true;
-        draw(target.dataset.view, target, story.subjects[current].views[target.dataset.view]);
+        if (isIntersecting) drawNow(target);
       }
     },
     { rootMargin: "600px" },
   );
+
+  function drawNow(body) {
+    seen.unobserve(body);
+    body.coterieSeen = true;
+    draw(body.dataset.view, body, story.subjects[current].views[body.dataset.view]);
+  }
+
+  /* When the runs were started, and by which command. */
+  function origin(lines) {
+    document.getElementById("origin").replaceChildren(
+      ...lines.map(({ text, command }) => {
+        const code = command ? [" ", make("code", { text: command })] : [];
+        return make("p", {}, [text, ...code]);
+      }),
+    );
+  }
+
+  /* Paper has every figure, also those that nobody scrolled to, in its own width and in light
+   * colours. The width is known before the browser lays out the page for paper: see style.css. */
+  function paper() {
+    const root = document.documentElement;
+    let theme = null;
+    window.addEventListener("beforeprint", () => {
+      theme ??= root.dataset.theme;
+      root.dataset.theme = "light";
+      root.classList.add("printing");
+      if (story) for (const body of sections.values()) drawNow(body);
+      Coterie.fitOnPaper();
+    });
+    window.addEventListener("afterprint", () => {
+      root.classList.remove("printing");
+      root.dataset.theme = theme ?? root.dataset.theme;
+      theme = null;
+      redraw();
+    });
+  }
 
   function section(main, name, component) {
     if (sections.has(name)) return sections.get(name);
@@ -86,6 +120,7 @@
   }
 
   themes();
+  paper();
   const embedded = document.getElementById("story");
   if (embedded) Coterie.show(JSON.parse(embedded.textContent));
 })();

@@ -164,7 +164,13 @@
     plot(traces, layout, { alt, name, height = 380, square = false }) {
       this.vector = null;
       this.picture.classList.toggle("square", square);
-      const full = merged(style(this.picture.clientWidth || 600), { height, ...layout });
+      const width = this.picture.clientWidth || 600;
+      const full = merged(style(width), { height, ...layout });
+      // On paper Plotly would follow the window, which has another width; afterwards it would not.
+      const onPaper = document.documentElement.classList.contains("printing");
+      if (onPaper) full.width = width;
+      else if (this.wasOnPaper) Plotly.purge(this.picture);
+      this.wasOnPaper = onPaper;
       this.saved = { traces, layout, name, height, square };
       describe(this.picture, alt);
       Plotly.react(this.picture, traces, full, {

@@ -52,7 +52,9 @@ Coterie.component("recovery", {
     const there = rows.filter((cells) => cells.slice(1).some((text) => text !== "–"));
     panel.say([
       make("p", { text: measure.explain }),
-      Coterie.table(["at the end", ...data.measures.map((each) => each.short)], there),
+      Coterie.table(["at the end", ...data.measures.map((each) => each.short)], there, {
+        label: "Groups and true clusters at the end",
+      }),
     ]);
 
     function end({ lines: all, unit }, n) {

@@ -15,7 +15,12 @@ Coterie.component("settings", {
     const strategies = data.strategies.map(({ label, about, yaml }) =>
       make("details", { "data-label": label, open: open.has(label) }, [
         make("summary", { text: about ? `${label}: ${about}` : label }),
-        make("pre", { text: yaml, tabindex: "0" }),
+        make("pre", {
+          text: yaml,
+          tabindex: "0",
+          role: "region",
+          "aria-label": `Settings of ${label}`,
+        }),
       ]),
     );
     element.replaceChildren(make("dl", {}, facts), ...strategies);

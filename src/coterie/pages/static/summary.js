@@ -18,7 +18,7 @@ Coterie.component("summary", {
         ]),
       );
     }
-    const { head, rows, caption, best } = data.table;
-    element.replaceChildren(...parts, Coterie.table(head, rows, { caption, best }));
+    const { head, rows, ...about } = data.table;
+    element.replaceChildren(...parts, Coterie.table(head, rows, { label: "Results", ...about }));
   },
 });
