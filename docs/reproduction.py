@@ -4,8 +4,9 @@ usage: python docs/reproduction.py
        python docs/reproduction.py FOLDER [--name NAME] [--command COMMAND]
 
 With a folder, the experiment in it is kept first: what its finished runs reached, what they cost,
-how they were started and what analyses say about them. The published numbers are those of the
-package, so that no number is typed by hand.
+how they were started and what analyses say about them. Of a study's folder every setting with
+finished runs is kept. The published numbers are those of the package, so that no number is typed
+by hand.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ from reproduction_tables import by_label, further_tables, has_neighbours, markdo
 from rich.table import Table
 
 from coterie.errors import CoterieError
-from coterie.experiment import Experiment
+from coterie.experiment import EXPERIMENT, Experiment
 from coterie.presets import PRESETS, find_preset
 from coterie.presets.published import published_tables
 from coterie.reports.published import Comparison, PublishedTable
 from coterie.reports.tables import final_table
 from coterie.storage import write_text
+from coterie.studies.running import STUDY
 
 DOCS = Path(__file__).parent
 PAGE, KEPT = DOCS / "reproduction.md", DOCS / "reproduction"
@@ -186,10 +188,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--name", help="what to call it; the name of its preset when not given")
     parser.add_argument("--command", help="the command it was started with, if it has to be named")
     given = parser.parse_args(arguments)
-    if given.folder is not None:
+    if given.folder is not None and (given.folder / STUDY).exists():
+        _keep_study(given.folder)
+    elif given.folder is not None:
         kept = keep(Experiment.open(given.folder), given.command)
         write(kept, KEPT, given.name or kept.preset)
     write_text(PAGE, page())
+
+
+def _keep_study(folder: Path) -> None:
+    """Keep every experiment of a study that has finished runs, under the name of its setting."""
+    for path in sorted(folder.glob(f"*/{EXPERIMENT}")):
+        experiment = Experiment.open(path.parent)
+        if any(run.outcome for run in experiment.runs):
+            command = f"coterie study papers --only {path.parent.name}"
+            write(keep(experiment, command), KEPT, path.parent.name)
 
 
 if __name__ == "__main__":

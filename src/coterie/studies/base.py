@@ -36,6 +36,8 @@ class Setting:
     changes: Mapping[str, Any] = field(default_factory=dict)
     folder: str = ""
     """Where its runs are, within the study's folder; one of its own when not given."""
+    is_published: bool = False
+    """Whether runs are as a paper has them, early stopping included, to hold beside its numbers."""
 
     @property
     def place(self) -> str:
@@ -66,13 +68,26 @@ class Setting:
         preset = self._as_preset()
         given |= _closer_shifts(preset.config, given)
         configs = preset.runs([each.label for each in chosen], seeds, given, scale=scale)
-        return [_tested(config, given) for config in configs]
+        return [self._tested(config, given) for config in configs]
 
     def _as_preset(self) -> Preset:
         """Return the preset with this setting's own changes and strategies."""
         preset = find_preset(self.preset)
-        config = with_changes(preset.config, {**ALL_ROUNDS, **self.changes})
+        rounds = {} if self.is_published else ALL_ROUNDS
+        config = with_changes(preset.config, {**rounds, **self.changes})
         return Preset(preset.name, preset.summary, config, self.variants)
+
+    def _tested(self, config: RunConfig, given: Collection[str]) -> RunConfig:
+        """Return a configuration with as many tests as its kind needs.
+
+        Published results are those of the last round, of one kind of best model.
+        """
+        every = DRIFT_TEST_EVERY
+        if isinstance(config.drift, NoDrift):
+            num_tests = 1 if self.is_published else NUM_TESTS
+            every = max(1, math.ceil(config.rounds / num_tests))
+        usual = {"test_every": every, "compare_bests": not self.is_published}
+        return with_changes(config, {key: usual[key] for key in usual if key not in given})
 
 
 @dataclass(frozen=True)
@@ -82,6 +97,10 @@ class Study:
     name: str
     summary: str
     settings: tuple[Setting, ...]
+    seeds: range = range(1, 4)
+    """The seeds that are run when none are named."""
+    is_seed_by_seed: bool = False
+    """Whether everything is run with the first seed before anything is with the second."""
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -159,12 +178,3 @@ def _closer_shifts(config: RunConfig, given: Mapping[str, Any]) -> dict[str, int
     if isinstance(config.drift, NoDrift) or "rounds" not in given or "drift.every" in given:
         return {}
     return {"drift.every": max(1, round(config.drift.every * given["rounds"] / config.rounds))}
-
-
-def _tested(config: RunConfig, given: Collection[str]) -> RunConfig:
-    """Return a configuration with as many tests as its kind needs, and with both kinds of best."""
-    every = DRIFT_TEST_EVERY
-    if isinstance(config.drift, NoDrift):
-        every = max(1, math.ceil(config.rounds / NUM_TESTS))
-    usual = {"test_every": every, "compare_bests": True}
-    return with_changes(config, {key: usual[key] for key in usual if key not in given})

@@ -5,8 +5,9 @@ from __future__ import annotations
 from coterie.errors import ConfigError, nearest
 from coterie.studies.base import Study
 from coterie.studies.kin import KIN
+from coterie.studies.papers import PAPERS
 
-STUDIES: dict[str, Study] = {study.name: study for study in (KIN,)}
+STUDIES: dict[str, Study] = {study.name: study for study in (KIN, PAPERS)}
 
 
 def find_study(name: str) -> Study:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,11 +14,9 @@ from coterie.options import (
     Changes,
     DataRoot,
     Device,
-    FirstSeed,
     Out,
     Rounds,
     Scale,
-    Seeds,
     SideBySide,
     Strategies,
     Threads,
@@ -28,6 +27,7 @@ from coterie.options import (
 )
 
 if TYPE_CHECKING:
+    from coterie.experiment import Experiment
     from coterie.studies.base import Part, Study
 
 
@@ -38,8 +38,12 @@ def study(
         typer.Option(help="Some groups or settings, separated by commas; see --list."),
     ] = None,
     strategy: Strategies = None,
-    seed: FirstSeed = 1,
-    seeds: Seeds = 3,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="The first seed; the study's own when not given.")
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="How many seeds; the study's own when not given.")
+    ] = None,
     rounds: Rounds = None,
     scale: Scale = 1.0,
     change: Changes = None,
@@ -64,8 +68,11 @@ def study(
     chosen = find_study(name)
     settings = chosen.chosen(named_strategies(only))
     changes = changed_settings(rounds, None, data_root, trainer, device, change)
-    numbers = range(seed, seed + seeds)
-    parts = plan(settings, named_strategies(strategy), numbers, changes, scale)
+    first = chosen.seeds.start if seed is None else seed
+    numbers = range(first, first + (seeds or len(chosen.seeds)))
+    batches = [[number] for number in numbers] if chosen.is_seed_by_seed else [numbers]
+    labels = named_strategies(strategy)
+    parts = [part for batch in batches for part in plan(settings, labels, batch, changes, scale)]
     check_sizes([config for part in parts for config in part.configs])
     folder = folder or new_folder(f"study-{name}")
     check_unchanged(folder, parts)
@@ -74,8 +81,13 @@ def study(
         _show(chosen, folder, write=False)
         return
     open_study(folder, chosen)
+
+    def run(experiment: Experiment) -> None:
+        run_with_progress(experiment, threads, side_by_side)
+        _show(chosen, folder, quiet=True)
+
     try:
-        run_parts(folder, parts, lambda each: run_with_progress(each, threads, side_by_side), _say)
+        run_parts(folder, parts, run, _say, threads or os.cpu_count() or 1)
     except (Interrupted, StorageError) as error:
         error.add_note(f"Continue with the same command and --out {folder}")
         raise
@@ -120,26 +132,34 @@ def _fetches(part: Part) -> str:
     return str(max((each["fetches"] for each in options if "fetches" in each), default=0))
 
 
-def _show(study: Study, folder: Path, *, write: bool = True) -> None:
-    """Print one table per group, and write all tables and results into the folder."""
+def _show(study: Study, folder: Path, *, write: bool = True, quiet: bool = False) -> None:
+    """Print the tables unless `quiet`, and write all tables and results into the folder."""
     from coterie.comparing.formats import console_sheet, markdown
     from coterie.storage import write_text
     from coterie.studies.results import csv_text, results
+    from coterie.studies.running import published_tables_of
     from coterie.studies.tables import TEST_RESULT, group_sheets, sheet
 
     problems: list[str] = []
     found = results(study, folder, problems)
-    consoles.tell_problems(problems)
-    for group in study.groups:
-        mine = [each for each in found if each.group == group]
-        if mine:
-            consoles.out.print(console_sheet(sheet(mine, group, TEST_RESULT)))
+    if not quiet:
+        consoles.tell_problems(problems)
+        published = [each for each in study.settings if each.is_published]
+        for table in published_tables_of(folder, published):
+            consoles.out.print(table)
+        others = [each.name for each in study.settings if not each.is_published]
+        for group in study.groups:
+            mine = [each for each in found if each.group == group and each.setting in others]
+            if mine:
+                consoles.out.print(console_sheet(sheet(mine, group, TEST_RESULT)))
     if not write:
         return
     sheets = [each for group in study.groups for each in group_sheets(found, group)]
     title = f"# Study {study.name}\n\n{study.summary}.\n"
     write_text(folder / "study.md", "\n".join([title, *map(markdown, sheets)]))
     write_text(folder / "results.csv", csv_text(found))
+    if quiet:
+        return
     consoles.out.print(
         f"All tables are in {folder / 'study.md'}, one row per run in {folder / 'results.csv'}",
         soft_wrap=True,

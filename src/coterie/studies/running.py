@@ -9,10 +9,11 @@ FOLDER/results.csv  one row per setting and run
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import yaml
+from rich.table import Table
 
 from coterie.config import LINEAR, RunConfig
 from coterie.data.datasets import load_dataset
@@ -26,9 +27,11 @@ from coterie.errors import (
 )
 from coterie.execution import Run
 from coterie.experiment import EXPERIMENT, Experiment, run_name
-from coterie.presets.comparing import differences
+from coterie.presets.comparing import comparison, differences
+from coterie.reports.tables import final_table
 from coterie.storage import explained, make_folder, write_text
-from coterie.studies.base import Part, Study
+from coterie.studies.base import Part, Setting, Study
+from coterie.studies.estimate import in_words, seconds_left
 
 STUDY = "study.yaml"
 Say = Callable[[str], None]
@@ -86,9 +89,13 @@ def unfinished(folder: Path, part: Part) -> list[RunConfig]:
 
 
 def run_parts(
-    folder: Path, parts: Sequence[Part], run: Callable[[Experiment], None], say: Say
+    folder: Path,
+    parts: Sequence[Part],
+    run: Callable[[Experiment], None],
+    say: Say,
+    threads: int = 1,
 ) -> None:
-    """Run, or continue, everything that has not finished.
+    """Run, or continue, everything that has not finished; `threads` are for the estimate.
 
     What fails, or lacks its data, costs the others nothing, and is an error in the end.
     """
@@ -96,7 +103,11 @@ def run_parts(
     lacking: dict[tuple[str, ...], DataError] = {}
     waiting = [part for part in parts if unfinished(folder, part)]
     for number, part in enumerate(waiting):
-        say(f"{part.place} ({number + 1} of {len(waiting)} to run): {len(part.configs)} runs")
+        left = in_words(_seconds_left(folder, waiting[number:], threads))
+        say(
+            f"{part.place} ({number + 1} of {len(waiting)} to run): {len(part.configs)} runs; "
+            f"about {left} left in all"
+        )
         try:
             _check_data(part.configs[0], lacking)
             experiment = prepared(folder / part.place, part.configs)
@@ -111,6 +122,14 @@ def run_parts(
             say(f"{part.place} is {skipped}: {_first_sentence(error)}")
     if problems:
         raise _all_in_one(problems, len(parts))
+
+
+def _seconds_left(folder: Path, parts: Sequence[Part], threads: int) -> float:
+    """Estimate by the finished runs of these parts' folders, and of the folders beside them."""
+    waiting = [config for part in parts for config in unfinished(folder, part)]
+    places = (path.parent for path in sorted(folder.glob(f"*/{EXPERIMENT}")))
+    finished = (run for place in places for run in _runs_of(place) if run.outcome)
+    return seconds_left(waiting, finished, threads)
 
 
 def _first_sentence(error: CoterieError) -> str:
@@ -140,6 +159,15 @@ def _check_data(config: RunConfig, lacking: dict[tuple[str, ...], DataError]) ->
     except DataError as error:
         lacking[names] = error
         raise
+
+
+def published_tables_of(folder: Path, settings: Sequence[Setting]) -> Iterator[Table]:
+    """Yield what the finished runs of each setting reached, beside the published numbers."""
+    for setting in settings:
+        finished = [run for run in _runs_of(folder / setting.place) if run.outcome]
+        outcomes = [run.outcome for run in finished if run.outcome]
+        if outcomes:
+            yield final_table(setting.name, outcomes, comparison([run.config for run in finished]))
 
 
 def prepared(folder: Path, configs: Sequence[RunConfig]) -> Experiment:

@@ -1,0 +1,89 @@
+"""The study of the papers holds every published table, as the presets have it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from commands import coterie
+
+from coterie.config import check_sizes
+from coterie.execution import Run
+from coterie.experiment import Experiment
+from coterie.presets import find_preset
+from coterie.presets.comparing import departures
+from coterie.presets.published import published_tables
+from coterie.simulation.records import read_table
+from coterie.studies.base import plan
+from coterie.studies.catalogue import find_study
+from coterie.studies.estimate import in_words, seconds_left, work
+
+PAPERS = find_study("papers")
+BY_NAME = {setting.name: setting for setting in PAPERS.settings}
+NEEDS_A_FILE = "friends-cifar100-pretrained"
+"""Its ImageNet weights are nowhere to be downloaded by a study."""
+
+
+@pytest.mark.parametrize("preset", published_tables().keys() - {NEEDS_A_FILE})
+def test_every_published_row_is_run(preset):
+    labels = {
+        label for setting in PAPERS.settings if setting.preset == preset for label in setting.labels
+    }
+    assert published_tables()[preset].results.keys() <= labels
+
+
+@pytest.mark.parametrize("name", [name for name in BY_NAME if name in published_tables()])
+def test_a_setting_with_a_presets_name_is_the_published_setting(name):
+    for config in BY_NAME[name].runs(None, [0], {}):
+        assert departures(config, find_preset(name)) == []
+
+
+def test_everything_is_valid():
+    parts = plan(PAPERS.settings, None, [0], {})
+    check_sizes([config for part in parts for config in part.configs])
+    assert len({part.place for part in parts}) == len(PAPERS.settings)
+
+
+@pytest.mark.parametrize("name", [n for n in BY_NAME if n.startswith("hast-") and "iid" not in n])
+def test_hast_has_all_its_steps(name):
+    config = BY_NAME[name].runs(None, [0], {})[0]
+    published = find_preset(BY_NAME[name].preset).config
+    assert config.rounds / config.drift.every == published.rounds / published.drift.every
+    assert config.drift.every >= 50
+
+
+def test_all_settings_are_run_with_one_seed_before_the_next(tmp_path):
+    listed = coterie("study", "papers", "--list", "--only", "friends", "--out", tmp_path / "out")
+    assert listed.code == 0, listed.err
+    places = [line.split("│")[1].strip() for line in listed.out.splitlines() if "│" in line]
+    places = [place for place in places if place]
+    once = places[: len(places) // 3]
+    assert places == once * 3
+    assert len(set(once)) == len(once) > 5
+
+
+def test_results_stand_beside_the_published_ones(tmp_path):
+    short = ("--scale", 0.1, "--rounds", 2, "--seeds", 1, "--threads", 1)
+    only = ("--only", "friends-synthetic", "--strategy", "local,oracle")
+    done = coterie("study", "papers", *only, *short, "--out", tmp_path / "out")
+    assert done.code == 0, done.err
+    assert "Hagander & Ihre-Thomason 2024, table 4.3" in done.out
+    assert "9.43" in done.out
+    assert "left in all" in done.err
+    assert (tmp_path / "out" / "results.csv").read_text().count("friends-synthetic") == 2
+
+
+def test_the_estimate_grows_with_the_work_and_learns_from_finished_runs(tmp_path):
+    short = ("--peers", 4, "--rounds", 2, "--strategy", "local", "--threads", 1)
+    assert coterie("run", "digits", *short, "--out", tmp_path / "out").code == 0
+    (run,) = Experiment.open(tmp_path / "out").runs
+    longer = run.config.model_copy(update={"rounds": 5})
+    assert work(longer) == 2 * work(run.config)
+    seconds = run_seconds(run)
+    assert seconds_left([longer], [run], threads=1) == pytest.approx(2 * seconds)
+    assert seconds_left([longer], [run], threads=2) == pytest.approx(seconds)
+    assert seconds_left([longer], [], threads=1) > 0
+    assert [in_words(each) for each in (30, 600, 7200)] == ["30 s", "10 min", "2.0 h"]
+
+
+def run_seconds(run: Run) -> float:
+    return float(np.sum(read_table(run.folder, "timings")["cpu_seconds"].to_numpy()))
