@@ -158,8 +158,12 @@ class Handlers:
         """Hear a number; of each peer the last one counts, so nobody can fill my memory."""
         if not self._host.listens:
             raise Rejected(Reason.NOT_WANTED, "this peer listens to nobody")
-        if not math.isfinite(message.value):
-            raise Rejected(Reason.NOT_FINITE, "a number that is none")
+        low, high = self._station.told_range
+        if not low <= message.value <= high:
+            detail = f"told {message.value:.6g}, my strategy understands {low:g} to {high:g}"
+            raise Rejected(Reason.MALFORMED, detail)
+        if not self._station.members.has_met(peer_id):
+            raise Rejected(Reason.NOT_WANTED, "say hello first")
         await self._host.hear(peer_id, message.value, message.round)
         return wire.TellReply()
 

@@ -40,7 +40,7 @@ from coterie.peer.transport.service import (
     parse,
 )
 from coterie.peer.transport.station import Station
-from coterie.peer.transport.statuses import REASON_KEY, status_of
+from coterie.peer.transport.statuses import answer
 
 STRANGER = "stranger"
 """Under this name refusals are counted of who has no business here: strangers are many."""
@@ -191,7 +191,7 @@ class PeerServer:
         except Rejected as refused:
             reason, detail = refused.reason, refused.detail
             if not isinstance(refused, Relayed):
-                self._station.rejections.count(peer_id, reason)
+                self._station.rejections.count(peer_id, reason, detail)
         except TimeoutError:
             reason, detail = Reason.LATE, "it could not be answered in time"
         except CoterieError as error:
@@ -201,7 +201,7 @@ class PeerServer:
             return None  # the caller is gone; there is nobody to tell
         # After the limits: what it takes to tell a slow reader must not keep its place occupied.
         with suppress(grpc.aio.InternalError):
-            await context.abort(status_of(reason), detail, ((REASON_KEY, reason.value),))
+            await context.abort(*answer(reason, detail))
         return None
 
     def _caller(self, method: Method[Any, Any], context: Context) -> PeerKey:
