@@ -141,6 +141,8 @@ class Handlers:
         """Take the sender's model, which I pull from it; once, however often it is told."""
         if not self._host.takes_pushes:
             raise Rejected(Reason.NOT_WANTED, "this peer takes no pushes")
+        if Part.MODEL not in Manifest.read(message.manifest).parts:
+            raise Rejected(Reason.MALFORMED, "what is pushed must hold a model")
         key = (peer_id, message.manifest.digest)
         with self._limits.gift(peer_id):
             if key in self._pushed:
