@@ -29,7 +29,7 @@ from liars import (
     payload,
 )
 from payloads import put_together, taken_apart
-from peer.network_of_peers import eventually, raw_call, raw_channel
+from peer.network_of_peers import raw_call, raw_channel
 from rogues import Offence, Rogue
 
 from coterie.peer import meeting
@@ -230,7 +230,7 @@ def test_what_it_is_asked(tmp_path):
     async def scenario() -> None:
         victim_of = attacked(tmp_path, KIN, table("verdicts", (0.5,)), every_seconds=SLOWLY)
         async with victim_of as (victim, foe, _):
-            await eventually(lambda: victim.round > 3)  # rounds 0 and 1 are offered no more
+            await victim.until(lambda: victim.round > 3)  # rounds 0 and 1 are offered no more
 
             async def greeting(_: Any) -> wire.HelloMessage:
                 fresh_record(foe)
