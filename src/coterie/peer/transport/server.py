@@ -63,10 +63,16 @@ class PeerServer:
         self._handlers = Handlers(station, host, client, self._limits)
         self._server: grpc.aio.Server | None = None
         self._roots: bytes | None = None
+        self._staying: asyncio.Task[None] | None = None
 
     async def start(self, listen: str) -> str:
         """Listen at host:port, port 0 for any; return host:port as it is."""
         _require_address(listen)
+        address = await self._open(listen)
+        self._staying = asyncio.create_task(self._stay_open(address))
+        return address
+
+    async def _open(self, listen: str) -> str:
         self._server = grpc.aio.server(options=_options(self._station))
         self._server.add_generic_rpc_handlers((self._calls(),))
         try:
@@ -77,11 +83,23 @@ class PeerServer:
         await self._server.start()
         return f"{listen.rpartition(':')[0]}:{port}"
 
+    async def _stay_open(self, address: str) -> None:
+        """Listen again where a call has ended the library's server: one whose name is no text."""
+        while (server := self._server) is not None:
+            try:
+                await server.wait_for_termination()
+            except UnicodeDecodeError as error:
+                if self._server is server:
+                    self._station.rejections.count(STRANGER, Reason.MALFORMED, str(error))
+                    await self._open(address)
+            else:
+                return
+
     async def stop(self, grace_seconds: float = 0.0) -> None:
         """Take no more calls, and let those under way end within the grace."""
-        if self._server is not None:
-            await self._server.stop(grace_seconds)
-            self._server = None
+        server, self._server = self._server, None
+        if server is not None:
+            await server.stop(grace_seconds)
             # One that never started tidies up in a task of its own, which must come to its turn.
             await asyncio.sleep(0)
         await self._station.offers.close()
