@@ -31,6 +31,7 @@ from coterie.peer.transport import service
 from coterie.peer.transport.client import PeerClient
 from coterie.peer.transport.interface import Model, Part
 from coterie.peer.transport.service import Method
+from coterie.peer.transport.settings import LimitSettings
 from coterie.peer.wire import protocol_pb2 as wire
 from coterie.peer.wire.payload import Encoding, encode
 from coterie.simulation.records import SCHEMAS, read_table
@@ -40,7 +41,12 @@ PARTS = frozenset({Part.MODEL, Part.MESSAGE})
 METHODS = {each.name: each for each in vars(service).values() if isinstance(each, Method)}
 MANY = 10**6
 """Of what is limited otherwise: here it is about values, not about how often."""
-LIMITS = {"scores_per_round": MANY, "pushes_per_round": MANY, "calls_per_minute": MANY}
+LIMITS = {
+    "scores_per_round": MANY,
+    "pushes_per_round": MANY,
+    "calls_per_minute": MANY,
+    "samples_ratio": LimitSettings().samples_ratio,  # a swarm sets none
+}
 BREAKER = {"failures": MANY, "first_rest_seconds": 0.2, "longest_rest_seconds": 1}
 
 
@@ -207,7 +213,7 @@ def require_well(victim: Victim) -> None:
     """What it has recorded can be read, and nothing in it is absurd."""
     status = victim.process.status
     assert status.state == "running"
-    assert sum(status.refused.values()) > 0
+    assert sum(status.refused.values()) >= victim.num_refused
     for name in SCHEMAS:
         rows = read_table(victim.process.folder / "run", name).to_pylist()
         assert all(0 <= row["round"] <= status.round for row in rows)

@@ -33,12 +33,15 @@ from peer.network_of_peers import raw_call, raw_channel
 from rogues import Offence, Rogue
 
 from coterie.peer import meeting
+from coterie.peer.identity import create_identity
+from coterie.peer.rejections import Reason
 from coterie.peer.transport import service
 from coterie.peer.transport.greetings import hello
 from coterie.peer.transport.interface import Model, Part, Phase, Published
 from coterie.peer.transport.service import Method
 from coterie.peer.wire import protocol_pb2 as wire
 from coterie.peer.wire.payload import Encoding, encode
+from coterie.simulation.records import read_table
 
 
 def table(name: str, values: Iterable[float], ids: Iterable[bytes] | None = None) -> dict[str, Any]:
@@ -266,6 +269,34 @@ def test_what_it_is_asked(tmp_path):
             for method, request in honest.items():
                 await ask_each(victim, foe, method, request)
             await ask_all(victim, foe, service.EXCHANGE_ADDRESSES, signed_records(foe))
+
+    asyncio.run(scenario())
+
+
+def test_no_number_of_samples_lets_a_model_crowd_out_its_own(tmp_path):
+    async def scenario() -> None:
+        async with attacked(tmp_path, {"name": "random"}, {}) as (victim, _, lies):
+            claims = [Case("Manifest", ("num_samples",), 2**31 - 1)] * 3
+            assert set((await lies.tell("GetManifest", claims)).values()) == {False}
+            await victim.ends_a_round()
+        rows = read_table(victim.process.folder / "run", "arrivals").to_pylist()
+        # 10 times the victim's own number, and not 134 million times.
+        assert max(row["weight"] for row in rows) == pytest.approx(10 / 11)
+
+    asyncio.run(scenario())
+
+
+def test_who_has_not_said_hello_is_not_heard(tmp_path):
+    """Nor does it end the victim, which has no number for it."""
+
+    async def scenario() -> None:
+        async with attacked(tmp_path, KIN, table("verdicts", (0.5,))) as (victim, _, _):
+            stranger = create_identity(tmp_path / "stranger", "stranger")
+            victim.station.trust.add(stranger.certificate_pem)
+            number = wire.TellRequest(value=0.5, round=1).SerializeToString()
+            async with raw_channel(stranger, victim.address, victim.roots) as channel:
+                assert (await raw_call(channel, service.TELL, number))[1] == "not-wanted"
+            assert victim.station.rejections.of(stranger.peer_id) == {Reason.NOT_WANTED: 1}
 
     asyncio.run(scenario())
 

@@ -6,8 +6,8 @@ import asyncio
 import logging
 import ssl
 import subprocess
-import tempfile
 import sys
+import tempfile
 from pathlib import Path
 
 from peer.network_of_peers import TestPeer, network, published, settings_of
@@ -70,6 +70,7 @@ def test_a_call_whose_name_is_no_text_does_not_end_the_server(tmp_path):
 
 def main() -> None:
     """Refuse with texts that quote anything; what is printed is what the library prints."""
+
     async def scenario(folder: Path) -> None:
         async with network(folder, 2, settings=settings_of()) as (victim, asker):
             for text in QUOTES:
