@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeAlias
 
-from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from coterie.peer.rejections import Reason, Rejected
@@ -222,12 +221,8 @@ def require(message: Message) -> None:
     rules = BOUNDS[kind.name]
     for field in kind.fields:
         rule = rules[field.name]
-        if isinstance(rule, Anything) or _is_left_out(message, field):
+        is_optional = field.has_presence and field.message_type is None
+        is_left_out = is_optional and not message.HasField(field.name)
+        if is_left_out or isinstance(rule, Anything):
             continue
         rule.require(getattr(message, field.name), f"{kind.name}.{field.name}")
-
-
-def _is_left_out(message: Message, field: FieldDescriptor) -> bool:
-    """Whether it is a number that may be missing, and is."""
-    is_optional = field.has_presence and field.message_type is None
-    return is_optional and not message.HasField(field.name)
