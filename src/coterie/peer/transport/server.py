@@ -88,10 +88,13 @@ class PeerServer:
         while (server := self._server) is not None:
             try:
                 await server.wait_for_termination()
-            except UnicodeDecodeError as error:
+            except UnicodeDecodeError as unreadable:
                 if self._server is server:
-                    self._station.rejections.count(STRANGER, Reason.MALFORMED, str(error))
-                    await self._open(address)
+                    self._station.rejections.count(STRANGER, Reason.MALFORMED, str(unreadable))
+                    try:
+                        await self._open(address)
+                    except ConfigError as error:
+                        _log.error("This peer cannot be reached any more: %s", error)
             else:
                 return
 
