@@ -84,7 +84,8 @@ class RogueHandlers(Handlers):
         )
 
     async def pull_model(self, peer_id: PeerKey, message: wire.PullRequest, write: Write) -> None:
-        offence = self._announced[message.digest]
+        # Of a digest that it never announced, it sends what it announced last.
+        offence = self._announced.get(message.digest) or list(self._announced.values())[-1]
         self._deeds.num_pulls += 1
         self._deeds.pulling.set()
         try:
@@ -120,6 +121,13 @@ class Rogue:
         return self.peer.id
 
     @property
+    def announced(self) -> dict[bytes, Offence]:
+        """What it sends of which digest; more may be added."""
+        handlers = self.peer.server._handlers
+        assert isinstance(handlers, RogueHandlers)
+        return handlers._announced
+
+    @property
     def identity(self) -> Identity:
         return self.peer.station.identity
 
@@ -133,8 +141,12 @@ async def rogue(
     identity: Identity | None = None,
     listen: str = "127.0.0.1:0",
     compression: str = "none",
+    prepare: Callable[[Rogue], None] = lambda _: None,
 ) -> AsyncIterator[Rogue]:
-    """Run a hostile peer, who is ahead of everybody so that nobody waits for it."""
+    """Run a hostile peer, who is ahead of everybody so that nobody waits for it.
+
+    `prepare` may change it before it begins to listen.
+    """
     settings = settings_of(compression=compression, precision="float32")
     peer = make_peer(folder, layout=layout, identity=identity, settings=settings)
     peer.host.round, peer.host.phase = LAST_ROUND, Phase.PUBLISHED
@@ -142,6 +154,7 @@ async def rogue(
     handlers = RogueHandlers(peer.station, peer.host, peer.client, peer.server._limits)
     handlers.obey(made)
     peer.server._handlers = handlers
+    prepare(made)
     await peer.start(listen)
     try:
         yield made

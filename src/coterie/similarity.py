@@ -20,6 +20,8 @@ Measuring: TypeAlias = Generator[Request, Any, Scores]
 
 SMALLEST = 1e-12
 """Losses and distances below this count as this, so that nothing is divided by zero."""
+LARGEST = 1.0 / SMALLEST
+"""No similarity is above this, or below its negative: a cosine may be below 0."""
 ON_DATA: tuple[Similarity, ...] = ("inverse-loss", "accuracy")
 """The similarities that depend on whose data they are measured."""
 

@@ -9,10 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.sampling import Chances
+from coterie.similarity import LARGEST
 from coterie.strategies.base import PEERS, Beliefs, Me, Message, Offer
 
 Values: TypeAlias = npt.NDArray[np.float64]
 SIMILARITIES = "similarities"
+RANGES = {SIMILARITIES: (-LARGEST, LARGEST)}
+"""What the similarities lie between that travel with a model."""
 Hops: TypeAlias = Literal["two", "any"]
 
 

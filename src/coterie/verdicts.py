@@ -13,6 +13,8 @@ from coterie.strategies.base import PEERS, Me, Message, Offer
 from coterie.tables import Values, entries
 
 VERDICTS = "verdicts"
+RANGE = (0.0, 1.0)
+"""What a verdict lies between: it is a probability."""
 NAMES = ("verdicts", "own", "doubted", "ages", "evidence", "hearsay")
 """What is kept of every peer.
 

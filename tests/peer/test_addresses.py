@@ -54,8 +54,8 @@ def rejected(signed: SignedAddress, store: TrustStore, reason: Reason) -> str:
 
 def test_what_was_signed_is_what_is_opened(people):
     alice, *_, store = people
-    opened = open_address(sign_address(alice, ADDRESS, 2**64 - 1, INSTANCE), store)
-    assert opened == Address(alice.peer_id, ADDRESS, 2**64 - 1, INSTANCE, "alice")
+    opened = open_address(sign_address(alice, ADDRESS, 2**63 - 1, INSTANCE), store)
+    assert opened == Address(alice.peer_id, ADDRESS, 2**63 - 1, INSTANCE, "alice")
 
 
 def test_an_address_passed_on_by_others_is_still_as_it_was_signed(people):

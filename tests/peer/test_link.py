@@ -73,6 +73,20 @@ def test_a_message_without_peers_stays_as_it_is(links):
     assert links[0].in_my_numbers(message) == message
 
 
+def test_what_was_told_by_a_peer_without_a_number_is_not_heard(tmp_path):
+    ann, bob, carol = (create_identity(tmp_path / name, name) for name in ("ann", "bob", "carol"))
+
+    async def play():
+        host = listener()
+        members = Members(ann, TrustStore(tmp_path / "ann"), [bob.peer_id])
+        link = Link(None, members, host, DeadlineSettings(), synchronous=False)
+        for peer in (bob, carol):
+            await host.hear(peer.peer_id, 0.5, 3)
+        return await asyncio.to_thread(link.listen, 4)
+
+    assert asyncio.run(play()) == {1: 0.5}
+
+
 @pytest.mark.parametrize("synchronous", [True, False])
 def test_whoever_is_started_again_hears_what_it_was_told_before(tmp_path, synchronous):
     """As if it had never been away: by ids, since numbers of peers may have changed places."""

@@ -196,6 +196,20 @@ def test_saved_and_restored(members, identities, trust):
     assert again.sequence > members.sequence
 
 
+def test_what_an_earlier_version_took_in_is_left_out_if_it_would_be_refused_now(
+    members, identities, trust
+):
+    _, ann, bob, _ = identities
+    members.take(record(bob))
+    members.take(record(ann))
+    saved = members.save()
+    absurd = record(bob, sequence=2**64 - 1)
+    saved["records"][bob.peer_id] = [absurd.record.hex(), absurd.signature.hex()]
+    again = book(identities, trust)
+    again.restore(saved)
+    assert again.known() == [again.number(ann.peer_id)]
+
+
 def test_a_later_start_outranks_the_earlier_even_if_the_clock_was_set_back(identities, trust):
     earlier = book(identities, trust, wall_clock=lambda: 2_000_000.0)
     later = book(identities, trust, wall_clock=lambda: 1_000_000.0)

@@ -14,13 +14,9 @@ from coterie.peer.identity import Identity
 from coterie.peer.rejections import Reason, Rejected
 from coterie.peer.transport.interface import PeerKey
 from coterie.peer.trust import TrustStore
-from coterie.peer.wire import protocol_pb2
+from coterie.peer.wire import bounds, protocol_pb2
+from coterie.peer.wire.bounds import LARGEST_ADDRESS
 
-LARGEST_ADDRESS = 255
-LARGEST_RECORD_BYTES = 1024
-LARGEST_SIGNATURE_BYTES = 80
-INSTANCE_BYTES = 16
-_ID_BYTES = 32
 # An underscore is in no host name by the standard, but in those of containers.
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _HOST = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
@@ -95,14 +91,12 @@ def open_address(
 
 
 def _parse(signed: protocol_pb2.SignedAddress) -> protocol_pb2.AddressRecord:
-    if len(signed.record) > LARGEST_RECORD_BYTES or len(signed.signature) > LARGEST_SIGNATURE_BYTES:
-        raise Rejected(Reason.MALFORMED, "a record of an address that is too long")
+    bounds.require(signed)
     try:
         record = protocol_pb2.AddressRecord.FromString(signed.record)
     except DecodeError as error:
         raise Rejected(Reason.MALFORMED, "bytes that are not a record of an address") from error
-    if len(record.peer_id) != _ID_BYTES or len(record.instance) != INSTANCE_BYTES:
-        raise Rejected(Reason.MALFORMED, "a record of an address without id or instance")
+    bounds.require(record)
     return record
 
 

@@ -261,7 +261,8 @@ class Link:
 
     async def _listen(self, before_round: int | None) -> dict[int, float]:
         told = self._host.take_told(before_round)
-        return {self._members.number(who): value for who, value in told.items()}
+        met = {who: value for who, value in told.items() if self._members.has_met(who)}
+        return {self._members.number(who): value for who, value in met.items()}
 
     async def _take_arrivals(self) -> dict[int, Pulled]:
         arrivals = self._host.take_arrivals()

@@ -80,7 +80,15 @@ class Participant:
         others = [peer for peer in config.roster if peer != identity.peer_id]
         self._members = Members(identity, trust, others, config.network.breaker)
         layout = Layout.of(self._build())
-        self._station = Station(identity, trust, self._members, layout, config.network)
+        self._station = Station(
+            identity,
+            trust,
+            self._members,
+            layout,
+            config.network,
+            told_range=self._strategy.told_range,
+            table_ranges=self._strategy.table_ranges,
+        )
         self._results = PeerRun(folder, self._members, config.rounds)
         self._stop = threading.Event()
 
@@ -118,7 +126,11 @@ class Participant:
             self._config.simulation_settings(),
             keys=[_key(self._config, self._identity)],
             make_runtime=lambda state, strategy: NetworkRuntime(
-                state, strategy, link, self._config.every_seconds
+                state,
+                strategy,
+                link,
+                self._config.every_seconds,
+                self._config.network.limits.samples_ratio,
             ),
             tell=self._tell,
         )

@@ -66,12 +66,14 @@ class Rejections:
         self._what = what
         self._counts: Counter[tuple[str, Reason]] = Counter()
 
-    def count(self, peer_id: str, reason: Reason) -> None:
+    def count(self, peer_id: str, reason: Reason, detail: str = "") -> None:
         """Note one refusal; the 1st, 2nd, 4th, 8th … of a kind are logged, not a flood of them."""
         self._counts[peer_id, reason] += 1
         count = self._counts[peer_id, reason]
         if count & (count - 1) == 0:
             fields = {"peer": peer_id, "reason": reason.value, "count": count, "what": self._what}
+            if detail:
+                fields["detail"] = detail
             _log.warning("refusal", extra={"fields": fields})
 
     def of(self, peer_id: str) -> dict[Reason, int]:

@@ -50,12 +50,18 @@ class NetworkRuntime(Runtime):
     """Drives my strategy; runs in a thread of its own, and waits there for the network."""
 
     def __init__(
-        self, state: State, strategy: Strategy, link: Link, every_seconds: float = 0.0
+        self,
+        state: State,
+        strategy: Strategy,
+        link: Link,
+        every_seconds: float = 0.0,
+        samples_ratio: float = math.inf,
     ) -> None:
         super().__init__(state, [strategy])
         state.keep_for(strategy.needs())
         self._link = link
         self._every_seconds = every_seconds
+        self._samples_ratio = samples_ratio
         self._begun_at = -math.inf
         self._effort = Effort()
         self._pulled: dict[int, Pulled] = {}
@@ -132,7 +138,15 @@ class NetworkRuntime(Runtime):
     def _hold(self, number: int, pulled: Pulled) -> Offer:
         self._pulled[number] = pulled
         self._held[ME][number] = pulled.model.vectors[Part.MODEL]
-        return Offer(number, pulled.num_samples, self._link.in_my_numbers(pulled.model.message))
+        return Offer(
+            number,
+            self._believed(pulled.num_samples),
+            self._link.in_my_numbers(pulled.model.message),
+        )
+
+    def _believed(self, num_samples: int) -> int:
+        """Return how many samples another counts for: any number could crowd out my model."""
+        return int(min(num_samples, self._samples_ratio * len(self._state.samples[ME].train)))
 
     def _score(self, now: Round, requests: dict[int, Score]) -> Answers:
         request = requests[ME]

@@ -8,6 +8,7 @@ simply not among the offers.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, fields
@@ -35,6 +36,8 @@ PEER_COUNTS = frozenset({"fetches", "later_fetches", "samples", "candidates"})
 PEERS = "peers"
 """Under this name a message holds numbers of peers (n,), which mean somebody else to another peer:
 a runtime translates them. What it cannot translate it leaves out, here and in all other arrays."""
+Range: TypeAlias = tuple[float, float]
+"""The lowest and the highest number there may be."""
 State: TypeAlias = dict[str, Any]
 """Plain data: numbers, text, None, arrays, and lists and dicts of these."""
 
@@ -324,6 +327,11 @@ class Strategy(Configurable):
     """Whether I ask for `Receive`: a real peer refuses models that nobody would take."""
     listens: ClassVar[bool] = False
     """Whether I ask for `Listen`."""
+    told_range: ClassVar[Range] = (-math.inf, math.inf)
+    """What the numbers lie between that I can be told: a real peer refuses all others."""
+    table_ranges: ClassVar[Mapping[str, Range]] = {}
+    """The arrays of others' messages that I read, one number for each of `PEERS`, and what these
+    lie between: a real peer refuses a model with any other number in them, NaN among them."""
 
     @abstractmethod
     def round(self, me: Me) -> Plan:

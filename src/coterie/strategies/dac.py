@@ -30,7 +30,7 @@ from coterie.strategies.base import (
     Temperature,
 )
 from coterie.strategies.finetuning import train
-from coterie.tables import Hops, SimilarityTable, Values
+from coterie.tables import RANGES, Hops, SimilarityTable, Values
 
 
 @dataclass
@@ -57,6 +57,7 @@ class DAC(Strategy):
     depth: Depth = "classifier"
     table: SimilarityTable = field(default_factory=SimilarityTable, init=False)
 
+    table_ranges = RANGES
     name = "dac"
     summary = "samples peers by softmax of similarity, with two-hop estimates"
 

@@ -29,7 +29,7 @@ from coterie.strategies.base import (
     Temperature,
 )
 from coterie.strategies.finetuning import train
-from coterie.tables import Hops, SimilarityTable
+from coterie.tables import RANGES, Hops, SimilarityTable
 
 
 @dataclass
@@ -52,6 +52,7 @@ class HAST(Strategy):
     merge: MergeRule = "fedavg"
     table: SimilarityTable = field(default_factory=SimilarityTable, init=False)
 
+    table_ranges = RANGES
     name = "hast"
     summary = "merges all layers with random peers, then the classifier with similar ones"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +38,7 @@ from coterie.strategies.base import (
     Validate,
 )
 from coterie.strategies.finetuning import finetuning
-from coterie.verdicts import VerdictTable
+from coterie.verdicts import RANGE, VERDICTS, VerdictTable
 
 
 @dataclass
@@ -68,6 +68,8 @@ class Kin(Strategy):
     """Of my model on my validation data, when the round before began."""
 
     listens = True
+    told_range = RANGE
+    table_ranges: ClassVar = {VERDICTS: RANGE}
     name = "kin"
     summary = "merges whoever's model is as good as its own on its own data; needs no tuning"
 

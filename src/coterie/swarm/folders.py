@@ -20,6 +20,7 @@ from coterie.peer.identity import Identity, create_identity
 from coterie.peer.logs import LOG as PEER_LOG
 from coterie.peer.results import STATUS
 from coterie.peer.trust import ENDING, TRUSTED, TrustStore
+from coterie.peer.wire.bounds import LARGEST_SAMPLES
 from coterie.storage import explained, make_folder, write_atomically, write_text
 from coterie.swarm.processes import LOG
 
@@ -83,8 +84,16 @@ def shared_settings(config: RunConfig, network: dict[str, Any], *, aligned: bool
         **{name: everything[name] for name in same},
         "watch": {"beliefs": config.watch.beliefs},
         "synchronous": aligned,
-        "network": network,
+        "network": _among_ourselves(network),
     }
+
+
+def _among_ourselves(network: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a network whose peers are all one's own: what they say is believed."""
+    limits = network.get("limits", {})
+    if not isinstance(limits, dict):
+        return network  # to be refused where it is read
+    return {**network, "limits": {"samples_ratio": LARGEST_SAMPLES, **limits}}
 
 
 def tidy(folders: Sequence[Path]) -> None:

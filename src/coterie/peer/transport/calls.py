@@ -82,7 +82,9 @@ class Calls:
     async def _note(self, peer_id: PeerKey, refused: Rejected) -> None:
         is_mine = not isinstance(refused, Told) and refused.reason not in _SILENCE
         station = self.station
-        (station.rejections if is_mine else station.refusals).count(peer_id, refused.reason)
+        (station.rejections if is_mine else station.refusals).count(
+            peer_id, refused.reason, refused.detail
+        )
         if isinstance(refused, Told) and refused.reason is not Reason.UNTRUSTED:
             station.members.succeeded(peer_id)
         elif refused.reason not in _NO_FAILURE:

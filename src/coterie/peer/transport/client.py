@@ -147,6 +147,8 @@ class PeerClient:
             offered = await self._offer(peer_id, line, published, ONLY_MODEL)
             request = wire.ScoreRequest(manifest=offered, metric=metric, round=round)
             reply = await self._call(peer_id, line, ASK_SCORE, request, seconds, is_safe=False)
+            if metric == "accuracy" and reply.value > 1:
+                raise Rejected(Reason.MALFORMED, f"an accuracy of {reply.value:.6g}")
             return reply.value if reply.HasField("value") else float("nan")
 
     async def push(

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coterie.peer.addresses import INSTANCE_BYTES
 from coterie.peer.rejections import Reason, Rejected
 from coterie.peer.transport.interface import Part, PeerKey
-from coterie.peer.transport.service import VERSION, parse
+from coterie.peer.transport.service import parse
 from coterie.peer.transport.station import Station
 from coterie.peer.wire import protocol_pb2 as wire
+from coterie.peer.wire.bounds import VERSION
 from coterie.peer.wire.payload import Encoding
-
-MOST_ENCODINGS = 16
 
 
 @dataclass(frozen=True)
@@ -42,15 +40,7 @@ def hello(station: Station) -> wire.HelloMessage:
 
 
 def read_hello(message: wire.HelloMessage) -> Greeting:
-    """Check what somebody says about itself, all but who it is."""
-    if message.version != VERSION:
-        raise Rejected(
-            Reason.WRONG_VERSION,
-            f"this is version {message.version} of the protocol, expected {VERSION}",
-        )
-    lengths = (len(message.peer_id), len(message.layout), len(message.instance))
-    if lengths != (32, 32, INSTANCE_BYTES) or len(message.encodings) > MOST_ENCODINGS:
-        raise Rejected(Reason.MALFORMED, "a hello with fields of wrong lengths")
+    """Return what somebody says about itself; whether it may say so is not checked here."""
     known = {int(encoding) for encoding in Encoding}
     return Greeting(
         peer_id=message.peer_id.hex(),

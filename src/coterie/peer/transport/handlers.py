@@ -141,6 +141,8 @@ class Handlers:
         """Take the sender's model, which I pull from it; once, however often it is told."""
         if not self._host.takes_pushes:
             raise Rejected(Reason.NOT_WANTED, "this peer takes no pushes")
+        if Part.MODEL not in Manifest.read(message.manifest).parts:
+            raise Rejected(Reason.MALFORMED, "what is pushed must hold a model")
         key = (peer_id, message.manifest.digest)
         with self._limits.gift(peer_id):
             if key in self._pushed:
@@ -158,8 +160,12 @@ class Handlers:
         """Hear a number; of each peer the last one counts, so nobody can fill my memory."""
         if not self._host.listens:
             raise Rejected(Reason.NOT_WANTED, "this peer listens to nobody")
-        if not math.isfinite(message.value):
-            raise Rejected(Reason.NOT_FINITE, "a number that is none")
+        low, high = self._station.told_range
+        if not low <= message.value <= high:
+            detail = f"told {message.value:.6g}, my strategy understands {low:g} to {high:g}"
+            raise Rejected(Reason.MALFORMED, detail)
+        if not self._station.members.has_met(peer_id):
+            raise Rejected(Reason.NOT_WANTED, "say hello first")
         await self._host.hear(peer_id, message.value, message.round)
         return wire.TellReply()
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from coterie.errors import ConfigError, StorageError
-from coterie.peer.addresses import INSTANCE_BYTES, Address, open_address, sign_address
+from coterie.peer.addresses import Address, open_address, sign_address
 from coterie.peer.identity import Identity
 from coterie.peer.rejections import Reason, Rejected
 from coterie.peer.transport.breaker import Breaker, State
@@ -21,9 +22,8 @@ from coterie.peer.transport.service import REQUEST_BYTES, parse
 from coterie.peer.transport.settings import BreakerSettings
 from coterie.peer.trust import TrustStore
 from coterie.peer.wire import protocol_pb2 as wire
+from coterie.peer.wire.bounds import INSTANCE_BYTES, LARGEST_SEQUENCE, MOST_RECORDS
 
-LARGEST_SEQUENCE = 2**63 - 1
-MOST_RECORDS = 256
 MOST_RECORD_BYTES = REQUEST_BYTES - 2**12
 """Of all records together, so that the list fits into a request."""
 ME = 0
@@ -290,7 +290,8 @@ class Members:
             signed = wire.SignedAddress(
                 record=bytes.fromhex(record), signature=bytes.fromhex(signature)
             )
-            self.take_all([signed])
+            with suppress(Rejected):  # what an earlier version took in may not be so any more
+                self.take_all([signed])
 
     def _take_mine(self, signed: wire.SignedAddress, claimed: wire.AddressRecord) -> bool:
         """Take note of another process with my key, or of what an earlier start said."""

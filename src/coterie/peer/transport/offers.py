@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from coterie.models.layout import Layout
@@ -12,6 +13,7 @@ from coterie.peer.rejections import Reason, Rejected
 from coterie.peer.transport.interface import Part, PeerKey, Published
 from coterie.peer.wire import protocol_pb2 as wire
 from coterie.peer.wire.payload import Encoding, Payload, encode
+from coterie.strategies.base import Range
 
 MOST_VERSIONS = 3
 """The last two published models, and one that is shown to somebody who is to score it."""
@@ -35,9 +37,15 @@ class _Version:
 class Offers:
     """The payloads that can be pulled now; older ones are gone."""
 
-    def __init__(self, layout: Layout, encodings: frozenset[Encoding]) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        encodings: frozenset[Encoding],
+        table_ranges: Mapping[str, Range] | None = None,
+    ) -> None:
         self._layout = layout
         self._encodings = encodings
+        self._table_ranges = table_ranges or {}
         self._versions: dict[tuple[int, float], _Version] = {}
         self._payloads: dict[bytes, Payload] = {}
 
@@ -77,7 +85,7 @@ class Offers:
             version.num_made_for[asker] += 1
             # In a thread, because calls must be answered meanwhile; once for all who ask.
             task = asyncio.create_task(
-                asyncio.to_thread(encode, published.model, self._layout, *kind)
+                asyncio.to_thread(encode, published.model, self._layout, *kind, self._table_ranges)
             )
             version.making[kind] = task
         version.making.move_to_end(kind)

@@ -40,7 +40,7 @@ from coterie.peer.transport.service import (
     parse,
 )
 from coterie.peer.transport.station import Station
-from coterie.peer.transport.statuses import REASON_KEY, status_of
+from coterie.peer.transport.statuses import answer
 
 STRANGER = "stranger"
 """Under this name refusals are counted of who has no business here: strangers are many."""
@@ -63,10 +63,16 @@ class PeerServer:
         self._handlers = Handlers(station, host, client, self._limits)
         self._server: grpc.aio.Server | None = None
         self._roots: bytes | None = None
+        self._staying: asyncio.Task[None] | None = None
 
     async def start(self, listen: str) -> str:
         """Listen at host:port, port 0 for any; return host:port as it is."""
         _require_address(listen)
+        address = await self._open(listen)
+        self._staying = asyncio.create_task(self._stay_open(address))
+        return address
+
+    async def _open(self, listen: str) -> str:
         self._server = grpc.aio.server(options=_options(self._station))
         self._server.add_generic_rpc_handlers((self._calls(),))
         try:
@@ -77,11 +83,26 @@ class PeerServer:
         await self._server.start()
         return f"{listen.rpartition(':')[0]}:{port}"
 
+    async def _stay_open(self, address: str) -> None:
+        """Listen again where a call has ended the library's server: one whose name is no text."""
+        while (server := self._server) is not None:
+            try:
+                await server.wait_for_termination()
+            except UnicodeDecodeError as unreadable:
+                if self._server is server:
+                    self._station.rejections.count(STRANGER, Reason.MALFORMED, str(unreadable))
+                    try:
+                        await self._open(address)
+                    except ConfigError as error:
+                        _log.error("This peer cannot be reached any more: %s", error)
+            else:
+                return
+
     async def stop(self, grace_seconds: float = 0.0) -> None:
         """Take no more calls, and let those under way end within the grace."""
-        if self._server is not None:
-            await self._server.stop(grace_seconds)
-            self._server = None
+        server, self._server = self._server, None
+        if server is not None:
+            await server.stop(grace_seconds)
             # One that never started tidies up in a task of its own, which must come to its turn.
             await asyncio.sleep(0)
         await self._station.offers.close()
@@ -191,7 +212,7 @@ class PeerServer:
         except Rejected as refused:
             reason, detail = refused.reason, refused.detail
             if not isinstance(refused, Relayed):
-                self._station.rejections.count(peer_id, reason)
+                self._station.rejections.count(peer_id, reason, detail)
         except TimeoutError:
             reason, detail = Reason.LATE, "it could not be answered in time"
         except CoterieError as error:
@@ -201,7 +222,7 @@ class PeerServer:
             return None  # the caller is gone; there is nobody to tell
         # After the limits: what it takes to tell a slow reader must not keep its place occupied.
         with suppress(grpc.aio.InternalError):
-            await context.abort(status_of(reason), detail, ((REASON_KEY, reason.value),))
+            await context.abort(*answer(reason, detail))
         return None
 
     def _caller(self, method: Method[Any, Any], context: Context) -> PeerKey:

@@ -9,10 +9,10 @@ from typing import Generic, TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from coterie.peer.rejections import Reason, Rejected
+from coterie.peer.wire import bounds
 from coterie.peer.wire import protocol_pb2 as wire
 
 SERVICE = "coterie.peer.v1.Peer"
-VERSION = 1
 CHUNK_BYTES = 2**20
 REQUEST_BYTES = 2**16
 REPLY_BYTES = CHUNK_BYTES + 2**16
@@ -50,11 +50,13 @@ GOODBYE = Method("Goodbye", wire.GoodbyeMessage, wire.GoodbyeReply)
 
 
 def parse(kind: type[AnyMessage], data: bytes) -> AnyMessage:
-    """Read a message from outside; what cannot be read is refused."""
+    """Read a message from outside; what cannot be read, or is not as it may be, is refused."""
     try:
-        return kind.FromString(data)
+        message = kind.FromString(data)
     except DecodeError:
         raise Rejected(Reason.MALFORMED, f"this is no {kind.DESCRIPTOR.name}") from None
+    bounds.require(message)
+    return message
 
 
 def known(kind: type[KnownNumber], number: int) -> KnownNumber:

@@ -49,6 +49,9 @@ class LimitSettings(Settings):
     """Models that another may push to this peer within a round."""
     largest_message_bytes: int = Field(2**20, ge=1)
     """Of what a strategy says along with a model, such as a similarity table."""
+    samples_ratio: float = Field(10.0, ge=1)
+    """A merge by numbers of samples takes another for at most so many times my own number of
+    samples, whatever it says: 1 lets no model count for more than mine."""
     inbox_models: int = Field(16, ge=1)
     """Models of others that this peer takes in at the same time, to score them or as pushes."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from coterie.models.layout import Layout
@@ -14,6 +16,7 @@ from coterie.peer.transport.traffic import Traffic
 from coterie.peer.trust import TrustStore
 from coterie.peer.wire.decoder import DecoderLimits
 from coterie.peer.wire.payload import Encoding
+from coterie.strategies.base import Range
 
 
 @dataclass
@@ -30,9 +33,13 @@ class Station:
     refusals: Rejections = field(default_factory=lambda: Rejections("not got"))
     """What I did not get: others refused it, or were not there in time."""
     traffic: Traffic = field(default_factory=Traffic)
+    told_range: Range = (-math.inf, math.inf)
+    """What the numbers lie between that my strategy can be told."""
+    table_ranges: Mapping[str, Range] = field(default_factory=dict)
+    """The tables of others' messages that my strategy reads, and what their numbers lie between."""
 
     def __post_init__(self) -> None:
-        self.offers = Offers(self.layout, self.encodings)
+        self.offers = Offers(self.layout, self.encodings, self.table_ranges)
 
     @property
     def encodings(self) -> frozenset[Encoding]:
@@ -48,4 +55,6 @@ class Station:
     @property
     def decoder_limits(self) -> DecoderLimits:
         """Return what a model from outside may be."""
-        return DecoderLimits(self.settings.limits.largest_message_bytes)
+        return DecoderLimits(
+            self.settings.limits.largest_message_bytes, table_ranges=self.table_ranges
+        )

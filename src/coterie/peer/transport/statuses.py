@@ -45,6 +45,15 @@ class Told(Rejected):
     """The peer itself refused, rather than that it or the network failed."""
 
 
+def answer(reason: Reason, detail: str) -> tuple[grpc.StatusCode, str, tuple[tuple[str, str]]]:
+    """Return what says to a caller that it is refused: status, text, and metadata.
+
+    The text may quote what came from outside. The library sends any text that it can encode, but a
+    lone surrogate leaves the caller without an answer, and a long one is more than a header holds.
+    """
+    return status_of(reason), _clean(detail), ((REASON_KEY, reason.value),)
+
+
 def status_of(reason: Reason) -> grpc.StatusCode:
     """Return the status under which a refusal travels."""
     return CODES.get(reason, grpc.StatusCode.INVALID_ARGUMENT)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from coterie.models.layout import Layout
 from coterie.peer.rejections import Reason, Rejected
@@ -25,6 +26,8 @@ from coterie.peer.wire.header import (
 )
 from coterie.peer.wire.incoming import IncomingMessage, IncomingModel, IncomingVector
 from coterie.peer.wire.payload import Encoding
+from coterie.peer.wire.tables import require_tables
+from coterie.strategies.base import Range
 
 LARGEST_ROOT_MEAN_SQUARE = 1e3
 """Of the weights, unless a limit is set.
@@ -64,6 +67,8 @@ class DecoderLimits:
     largest_message_bytes: int = LARGEST_MESSAGE_BYTES
     largest_norm: float | None = None
     """L2, of each vector; None: that of weights with LARGEST_ROOT_MEAN_SQUARE."""
+    table_ranges: Mapping[str, Range] = field(default_factory=dict)
+    """The tables of a message that are read, and what lies between which numbers in them."""
 
 
 class Decoder:
@@ -116,7 +121,9 @@ class Decoder:
             raise Rejected(Reason.TRUNCATED, detail)
         if self._digest.digest() != self._manifest.digest:
             raise Rejected(Reason.WRONG_CHECKSUM, "the bytes are not those that were announced")
-        return self._model.finished()
+        model = self._model.finished()
+        require_tables(model.message, self._limits.table_ranges)
+        return model
 
     def _expected(self) -> Frame | None:
         """Reject an announcement that cannot be true; return the frame if there is to be one."""

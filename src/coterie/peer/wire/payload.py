@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -26,6 +26,8 @@ from coterie.peer.wire.header import (
     vector_tensors,
     write_header,
 )
+from coterie.peer.wire.tables import require_tables
+from coterie.strategies.base import Range
 
 CHUNK_BYTES = 2**20
 """The most that travels in one chunk."""
@@ -93,10 +95,19 @@ class Payload:
             yield offset, b"".join(gathered)
 
 
-def encode(model: Model, layout: Layout, parts: frozenset[Part], encoding: Encoding) -> Payload:
-    """Return the payload of some parts of a model; rejects what the model does not have."""
+def encode(
+    model: Model,
+    layout: Layout,
+    parts: frozenset[Part],
+    encoding: Encoding,
+    table_ranges: Mapping[str, Range] | None = None,
+) -> Payload:
+    """Return the payload of some parts of a model; rejects what the model does not have.
+
+    Its tables are held to the ranges to which a peer of my strategy holds them.
+    """
     vectors = _vectors(model, layout, parts)
-    arrays = _message(model) if Part.MESSAGE in parts else {}
+    arrays = _message(model, table_ranges or {}) if Part.MESSAGE in parts else {}
     tensors = vector_tensors(layout, parts, encoding.dtype) + list(arrays)
     if encoding.dtype == "BF16":
         pieces = [_bytes_of(to_bfloat16(vector)) for vector in vectors]
@@ -151,7 +162,7 @@ def _vectors(model: Model, layout: Layout, parts: frozenset[Part]) -> list[Vecto
     return vectors
 
 
-def _message(model: Model) -> dict[Tensor, npt.NDArray[Any]]:
+def _message(model: Model, table_ranges: Mapping[str, Range]) -> dict[Tensor, npt.NDArray[Any]]:
     """Return the message's arrays, little-endian, with their places in the header."""
     names = {np.dtype(kind): dtype for dtype, kind in MESSAGE_DTYPES.items()}
     arrays = {}
@@ -161,6 +172,7 @@ def _message(model: Model) -> dict[Tensor, npt.NDArray[Any]]:
         arrays[message_tensor(key, dtype, array.shape)] = ordered
     try:
         require_message(list(arrays), LARGEST_MESSAGE_BYTES)
+        require_tables(model.message, table_ranges)
     except Rejected as rejected:
         raise StrategyError(
             f"The strategy's message cannot be sent: {rejected.detail}. Return less, or other "
