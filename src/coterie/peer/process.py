@@ -104,7 +104,7 @@ class Participant:
         try:
             with metrics, self._simulation(link) as simulation:
                 await _in_thread(partial(self._resume, simulation))
-                async with self._serving(host, client) as meeting:
+                async with self._serving(host, client, link) as meeting:
                     await self._advance(simulation, link, meeting)
         finally:
             await client.close()
@@ -130,14 +130,16 @@ class Participant:
 
     @asynccontextmanager
     async def _serving(
-        self, host: PeerHost, client: PeerClient
+        self, host: PeerHost, client: PeerClient, link: Link
     ) -> AsyncIterator[asyncio.Task[None]]:
         """Answer others and look for them meanwhile; say goodbye at the end."""
         server = PeerServer(self._station, host, client)
         bound = await server.start(self._config.listen)
         self._members.announce(self._config.advertise or advertised(bound))
         rng = np.random.default_rng()  # whom to ask for addresses changes no result
-        meeting = asyncio.create_task(Meeting(client, self._members, self._config.known, rng).run())
+        known = self._config.known
+        meets = Meeting(client, self._members, known, rng, parts=lambda: link.parts)
+        meeting = asyncio.create_task(meets.run())
         self._results.tell(address=self._members.my_address)
         self._tell(f"{self._identity.name} is at {self._members.my_address}")
         event(_log, "serving", address=self._members.my_address, peer=self._identity.peer_id)
