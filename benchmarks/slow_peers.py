@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import logging
 import os
 import statistics
 import tempfile
@@ -249,6 +250,7 @@ def main() -> None:
     parser.add_argument("--times", type=int, help="repetitions: 3, or 1 if quick")
     parser.add_argument("--save", action="store_true")
     options = parser.parse_args()
+    logging.getLogger("coterie").addHandler(logging.NullHandler())  # what hostile peers refuse
     options.first = options.first or 60.0
     options.seconds = options.seconds or (30.0 if options.quick else 60.0)
     options.times = options.times or (1 if options.quick else 3)
