@@ -83,9 +83,15 @@ def run(
     ] = Path(),
 ) -> None:
     """Take part: train on my data, and with those of whom it is worth it, until stopped."""
-    from coterie.peer.process import run_peer
+    from coterie.peer.stopping import stoppable
 
-    run_peer(path, lambda line: consoles.errors.print(line, soft_wrap=True, markup=False))
+    def tell(line: str) -> None:
+        consoles.errors.print(line, soft_wrap=True, markup=False)
+
+    with stoppable(path if path.is_dir() else path.parent, tell) as request:
+        from coterie.peer.process import run_peer  # takes seconds, in which it may be stopped
+
+        run_peer(path, tell, request)
 
 
 @app.command()

@@ -64,17 +64,25 @@ def _context() -> BaseContext:
 
 def _run(folder: str) -> None:
     """Be a peer; what it says goes to a file in its folder."""
-    # Ctrl-C goes to the whole process group; whoever started the peers decides how to end.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # These go to the whole process group; the process that started the peers ends them.
+    for name in ("SIGINT", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
     log = os.open(Path(folder) / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for stream in (1, 2):
         os.dup2(log, stream)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    from coterie.peer.process import run_peer
+    from coterie.peer.stopping import stoppable
+
+    def tell(message: str) -> None:
+        print(message, flush=True)
 
     code = 0
     try:
-        run_peer(Path(folder), lambda message: print(message, flush=True))
+        with stoppable(Path(folder), tell) as request:
+            from coterie.peer.process import run_peer
+
+            run_peer(Path(folder), tell, request)
     except (CoterieError, Interrupted) as error:
         print(f"{ERROR}{error}", flush=True)
         code = error.exit_code
