@@ -89,7 +89,8 @@ def run(
         consoles.errors.print(line, soft_wrap=True, markup=False)
 
     with stoppable(path if path.is_dir() else path.parent, tell) as request:
-        from coterie.peer.process import run_peer  # takes seconds, in which it may be stopped
+        with request.loading():
+            from coterie.peer.process import run_peer
 
         run_peer(path, tell, request)
 

@@ -31,7 +31,7 @@ from coterie.peer.rejections import Rejections
 from coterie.peer.results import PeerRun
 from coterie.peer.runtime import NetworkRuntime
 from coterie.peer.settings import EVERYWHERE, PeerConfig, read_peer_config
-from coterie.peer.stopping import StopRequest
+from coterie.peer.stopping import AT_FIRST, StopRequest
 from coterie.peer.transport.client import PeerClient
 from coterie.peer.transport.interface import Phase
 from coterie.peer.transport.members import Members
@@ -281,7 +281,7 @@ class Participant:
         """Say what is saved; it is for the process to say how to go on."""
         self._note_stopped(simulation)
         if simulation.next_round == 0:
-            raise Interrupted("Stopped before the first round.")
+            raise Interrupted(AT_FIRST)
         raise Interrupted(f"Stopped after round {simulation.next_round - 1}, which is saved.")
 
 

@@ -23,6 +23,7 @@ SIGNALS = tuple(
 """What asks to stop; Windows has no SIGHUP."""
 SAME_SECONDS = 1.0
 """How long after a request another SIGTERM belongs to it: `timeout` sends two."""
+AT_FIRST = "Stopped before the first round."
 Tell = Callable[[str], None]
 
 
@@ -33,6 +34,18 @@ class StopRequest:
         self.number: signal.Signals | None = None
         self._made_at = 0.0
         self._act: Callable[[], None] | None = None
+        self._is_loading = False
+
+    @contextmanager
+    def loading(self) -> Iterator[None]:
+        """Put off requests: libraries that are interrupted while they load abort the process."""
+        self._is_loading = True
+        try:
+            yield
+        finally:
+            self._is_loading = False
+        if self.number is not None:
+            raise Interrupted(AT_FIRST)
 
     @contextmanager
     def answered_by(self, act: Callable[[], None]) -> Iterator[None]:
@@ -53,9 +66,10 @@ class StopRequest:
             return
         self.number = signal.Signals(number)
         self._made_at = time.monotonic()
-        if self._act is None:
-            raise Interrupted("Stopped before the first round.")
-        self._act()
+        if self._act is not None:
+            self._act()
+        elif not self._is_loading:
+            raise Interrupted(AT_FIRST)
 
     def _is_urged_by(self, number: int) -> bool:
         """Whether another signal means to end at once; a shell repeats SIGHUP by itself."""

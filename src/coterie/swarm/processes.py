@@ -80,7 +80,8 @@ def _run(folder: str) -> None:
     code = 0
     try:
         with stoppable(Path(folder), tell) as request:
-            from coterie.peer.process import run_peer
+            with request.loading():
+                from coterie.peer.process import run_peer
 
             run_peer(Path(folder), tell, request)
     except (CoterieError, Interrupted) as error:
