@@ -11,8 +11,10 @@ Hostile peers are real servers with trusted keys. They answer short calls at onc
   late       answer every question about models after 5 s
 
 Clean and attacked runs alternate. In a clean run the same servers answer as they should. Counted
-are the rounds of all honest peers per minute, after the first minute. `--quick` takes fewer kinds
-of measurements: one repetition and shorter windows. `--first` and `--seconds` change the windows.
+are the rounds of all honest peers per minute, after the first minute. `--quick` measures everything
+once, for half a minute. `--save` adds to what was kept today, so that parts can be measured one by
+one: `--quick --peers 4 --kinds drip`.
+
 The bar: with one hostile peer among 4 and with 3 among 8, less than 20% fewer rounds.
 """
 
@@ -21,6 +23,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import json
 import logging
 import os
 import statistics
@@ -35,7 +38,7 @@ from typing import Any, cast
 import grpc
 import numpy as np
 import yaml
-from keeping import show
+from keeping import RESULTS, show
 
 from coterie.benchmarking.machine import machine
 from coterie.config import make_scenario
@@ -58,6 +61,7 @@ from coterie.presets import find_preset
 from coterie.swarm import processes
 from coterie.swarm.folders import lay_out
 
+NAME = "slow-peers"
 CLEAN = "clean"
 BARRED = ("drip", "silent", "hang-up", "busy")
 KINDS = (*BARRED, "sometimes", "late")
@@ -218,6 +222,7 @@ def compared(clean: Sequence[dict[str, Any]], attacked: Sequence[dict[str, Any]]
         "rounds_per_minute_clean": [each["later"] for each in clean],
         "rounds_in_the_first_minute": [each["first_minute"] for each in attacked],
         "slowest_peer": min(each["slowest_peer"] for each in attacked),
+        "load": round(os.getloadavg()[0], 1),
         "ratio": round(statistics.mean(ratios), 3),
     }
 
@@ -232,9 +237,16 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                 clean.append(asyncio.run(rounds_per_minute(count, CLEAN, options)))
                 attacked.append(asyncio.run(rounds_per_minute(count, kind, options)))
             name = f"{kind}, {SIZES[count]} of {count}"
-            results[name] = compared(clean, attacked)
+            seconds = {"seconds_before": options.first, "seconds_counted": options.seconds}
+            results[name] = compared(clean, attacked) | seconds
             print(f"{name}: {results[name]}", flush=True)
     return results
+
+
+def kept_today() -> dict[str, Any]:
+    """Return the results that were measured on the same day."""
+    path = RESULTS / f"{machine()['date']}-{NAME}.json"
+    return dict(json.loads(path.read_text())["results"]) if path.exists() else {}
 
 
 def main() -> None:
@@ -254,22 +266,18 @@ def main() -> None:
     options.first = options.first or 60.0
     options.seconds = options.seconds or (30.0 if options.quick else 60.0)
     options.times = options.times or (1 if options.quick else 3)
-    load = os.getloadavg()[0]
     results = measure(options)
+    if options.save:
+        results = kept_today() | results
     barred = [results[name]["ratio"] for name in results if name.split(",")[0] in BARRED]
     figures = machine() | {
-        "load_before": round(load, 1),
-        "load_after": round(os.getloadavg()[0], 1),
         "strategy": options.strategy,
         "seconds_between_rounds": options.every,
-        "seconds_before": options.first,
-        "seconds_counted": options.seconds,
-        "times": options.times,
         "bar": BAR,
         "is_met": bool(barred) and min(barred) > BAR,
         "results": results,
     }
-    show(figures, "slow-peers", save=options.save)
+    show(figures, NAME, save=options.save)
 
 
 if __name__ == "__main__":

@@ -63,7 +63,9 @@ def pair(tmp_path) -> Iterator[tuple[PeerProcess, PeerProcess]]:
 
 @contextmanager
 def running(
-    peer: PeerProcess, code: str = "from coterie.cli import main; main()", ignored: int | None = None
+    peer: PeerProcess,
+    code: str = "from coterie.cli import main; main()",
+    ignored: int | None = None,
 ) -> Iterator[subprocess.Popen[str]]:
     """Run a peer by the command line, as its user does, whose shell may ignore a signal."""
     process = subprocess.Popen(
@@ -209,4 +211,3 @@ def test_a_request_that_came_before_anything_could_answer_is_answered():
         request.receive(signal.SIGTERM, None)
     with request.answered_by(lambda: done.append(True)):
         assert done == [True]
-

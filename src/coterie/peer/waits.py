@@ -30,7 +30,9 @@ class Waits:
     Where rounds are aligned there is no such account: to wait for all is their purpose.
     """
 
-    def __init__(self, members: Members, *, synchronous: bool, clock: Clock = time.monotonic):
+    def __init__(
+        self, members: Members, *, synchronous: bool, clock: Clock = time.monotonic
+    ) -> None:
         self._members = members
         self._synchronous = synchronous
         self._clock = clock

@@ -143,8 +143,13 @@ class Members:
         return self._numbers_where(lambda member: member.patience.is_resting)
 
     def due(self) -> list[int]:
-        """Return the numbers of resting peers that may be tried again beside the rounds."""
-        return self._numbers_where(lambda member: member.patience.is_due)
+        """Return the numbers of resting peers that may be tried again beside the rounds.
+
+        One that is not there at all is looked for in another way, see `silent`.
+        """
+        return self._numbers_where(
+            lambda member: member.patience.is_due and member.breaker.state is State.CLOSED
+        )
 
     def _numbers_where(self, applies: Callable[[_Member], bool]) -> list[int]:
         return sorted(

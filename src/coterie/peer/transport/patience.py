@@ -8,7 +8,9 @@ from coterie.peer.transport.settings import BreakerSettings
 FORGIVEN_SHARE = 0.05
 """Wasted time is forgiven at this share of the time that passes."""
 MOST_DOUBLINGS = 5
-"""A rest is at most 32 times as long as what was wasted before it."""
+"""A relapse makes a rest longer: at most 32 times as long as what was wasted before it."""
+LONGEST_DOUBLED_SECONDS = 60.0
+"""A trial that fails makes no rest longer than this: it costs rounds nothing."""
 
 
 class Patience:
@@ -23,7 +25,7 @@ class Patience:
         self._clock = clock
         self._wasted = 0.0
         self._counted_at = 0.0
-        self._num_rests = 0
+        self._num_relapses = 0
         self._rest_seconds = 0.0
         self._rest_until: float | None = None
 
@@ -44,13 +46,14 @@ class Patience:
         now = self._clock()
         forgiven = FORGIVEN_SHARE * max(now - self._counted_at, 0.0)
         if self._is_long_ago(now):
-            self._num_rests = 0
+            self._num_relapses = 0
         self._wasted = max(self._wasted - forgiven, 0.0) + seconds
         self._counted_at = now
         if self._wasted > self._settings.patience_seconds:
-            self._rest_seconds = max(self._wasted, self._settings.first_rest_seconds)
+            longer = 2.0 ** min(self._num_relapses, MOST_DOUBLINGS)
+            self._rest(longer * max(self._wasted, self._settings.first_rest_seconds))
+            self._num_relapses += 1
             self._wasted = 0.0
-            self._rest()
 
     def tried(self, *, is_well: bool) -> None:
         """Note how a trial went; what has happened before is not forgotten at once."""
@@ -60,13 +63,13 @@ class Patience:
             self._rest_until = None
             self._counted_at = self._clock()
         else:
-            self._rest()
+            doubled = min(2 * self._rest_seconds, LONGEST_DOUBLED_SECONDS)
+            self._rest(max(self._rest_seconds, doubled))
 
-    def _rest(self) -> None:
-        seconds = self._rest_seconds * 2.0 ** min(self._num_rests, MOST_DOUBLINGS)
-        self._num_rests += 1
+    def _rest(self, seconds: float) -> None:
+        self._rest_seconds = min(seconds, self._settings.longest_pause_seconds)
         self._counted_at = self._clock()
-        self._rest_until = self._counted_at + min(seconds, self._settings.longest_pause_seconds)
+        self._rest_until = self._counted_at + self._rest_seconds
 
     def _is_long_ago(self, now: float) -> bool:
         """Whether the last rest ended, or time was last wasted, longer ago than any rest takes."""
