@@ -160,7 +160,7 @@ def folders_of(place: Path, count: int, strategy: str, every_seconds: float) -> 
     folders = lay_out(place, config, make_scenario(config), {}, aligned=False)[:count]
     for folder in folders:
         path = folder / "peer.yaml"
-        own = {"rounds": None, "roster": [], "every_seconds": every_seconds}
+        own: dict[str, Any] = {"rounds": None, "roster": [], "every_seconds": every_seconds}
         path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | own))
     return folders
 

@@ -91,6 +91,10 @@ class Participant:
 
     async def run(self) -> None:
         """Take part until all rounds are done, or somebody stops it."""
+        with self._stoppable() as stopped:
+            await self._take_part(stopped)
+
+    async def _take_part(self, stopped: asyncio.Future[None]) -> None:
         judge = Judge(self._world, self._build, self._config.training, self._tell)
         host = PeerHost(
             judge,
@@ -107,7 +111,7 @@ class Participant:
             self._config.metrics_port, self._station, lambda: self._results.status
         )
         try:
-            with metrics, self._stoppable() as stopped, self._simulation(link) as simulation:
+            with metrics, self._simulation(link) as simulation:
                 await _in_thread(partial(self._resume, simulation))
                 if stopped.done():
                     self._raise_stopped(simulation)
@@ -270,7 +274,10 @@ class Participant:
                 with suppress(OSError):  # the terminal may be closed
                     self._tell("Stopping. Press Ctrl-C again to quit at once.")
 
-        with self._request.answered_by(lambda: loop.call_soon_threadsafe(stop)):
+        def wake() -> None:
+            loop.call_soon_threadsafe(stop)
+
+        with self._request.answered_by(wake):
             yield stopped
 
     def _note_stopped(self, simulation: Simulation) -> None:
