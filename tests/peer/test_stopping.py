@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 from peer.network_of_peers import eventually, raw_channel
@@ -22,6 +25,7 @@ from coterie.peer.transport.service import AWAIT, GET_MANIFEST
 from coterie.peer.wire import protocol_pb2 as wire
 
 ASKED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+COMMAND = "from coterie.cli import main; main()"
 STOPPING = "Stopping. Press Ctrl-C again to quit at once."
 HELD_UP = """
 import sys, time
@@ -40,6 +44,30 @@ sys.meta_path.insert(0, HoldUp())
 from coterie.cli import main
 
 main()
+"""
+SWARM = """
+import signal
+import sys
+from pathlib import Path
+
+from coterie.swarm import processes
+
+processes.PRELOADED = "held_up"
+told = []
+for number in (signal.SIGINT, signal.SIGHUP):
+    signal.signal(number, lambda number, frame: told.append(number))
+process = processes.start(Path(sys.argv[-1]))
+process.join()
+assert sorted(told) == [signal.SIGHUP, signal.SIGINT], told
+sys.exit(process.exitcode)
+"""
+HELD_UP_LOADING = """
+import time
+from pathlib import Path
+
+Path("here").touch()
+while Path("here").exists():
+    time.sleep(0.01)
 """
 SLOW_DATA = """
 import time
@@ -63,9 +91,7 @@ def pair(tmp_path) -> Iterator[tuple[PeerProcess, PeerProcess]]:
 
 @contextmanager
 def running(
-    peer: PeerProcess,
-    code: str = "from coterie.cli import main; main()",
-    ignored: int | None = None,
+    peer: PeerProcess, code: str = COMMAND, ignored: int | None = None, **how: Any
 ) -> Iterator[subprocess.Popen[str]]:
     """Run a peer by the command line, as its user does, whose shell may ignore a signal."""
     process = subprocess.Popen(
@@ -74,6 +100,7 @@ def running(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        **how,
         preexec_fn=ignored and (lambda: signal.signal(ignored, signal.SIG_IGN)),  # noqa: PLW1509
     )
     try:
@@ -188,6 +215,27 @@ def test_in_a_swarm_only_the_process_that_started_it_ends_a_peer(pair, number):
     peer.wait_round(since + 2)
     assert peer.end() == 0
     assert f"Stopped after round {peer.round}, which is saved." in peer.log
+
+
+def test_a_swarm_survives_a_terminal_while_it_loads(pair):
+    """What is told to all processes at once must not end the one that forks the peers."""
+    peer, _ = pair
+    here = peer.folder / "here"
+    (peer.folder / "held_up.py").write_text(HELD_UP_LOADING)
+    with running(peer, SWARM, start_new_session=True, env=on_path(peer.folder)) as process:
+        soon(here.exists, "the process that forks the peers loads what they need")
+        for number in (signal.SIGINT, signal.SIGHUP):
+            os.killpg(process.pid, number)
+        here.unlink()
+        soon(lambda: peer.round >= 0, "the peer runs")
+        os.kill(peer.status.process, signal.SIGTERM)
+        assert end_of(process) == (0, [])
+
+
+def on_path(folder: Path) -> dict[str, str]:
+    """Return an environment in which modules of a folder are found as well."""
+    paths = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
 
 
 def test_a_second_request_ends_it_at_once(pair):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import signal
 
 import coterie.learning.native.trainer
 import coterie.peer.process  # noqa: F401 — loading it is all
@@ -11,6 +10,3 @@ import coterie.peer.process  # noqa: F401 — loading it is all
 # The collector writes to every object it looks at, and a page that is written to is shared no more.
 gc.collect()
 gc.freeze()
-# A terminal that is closed tells all processes; the one that started the peers ends them.
-if hasattr(signal, "SIGHUP"):
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
