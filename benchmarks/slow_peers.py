@@ -107,7 +107,7 @@ class SlowHandlers(Handlers):
 
 
 class SlowServer(PeerServer):
-    """Ends connections half-way, if it is of this kind."""
+    """Ends connections half-way, when it is to hang up."""
 
     kind = CLEAN
 
@@ -214,7 +214,7 @@ def _end(running: Sequence[BaseProcess]) -> None:
 
 
 def compared(clean: Sequence[dict[str, Any]], attacked: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the figures of one kind, and their ratio to clean runs."""
+    """Return the figures of attacked runs, and their ratio to clean ones."""
     usual = statistics.mean(each["later"] for each in clean)
     ratios = [each["later"] / usual for each in attacked]
     return {

@@ -56,7 +56,7 @@ async def fetched(link: Link, numbers: list[int]) -> list[tuple[int, bool]]:
 def test_all_calls_of_a_round_are_under_way_at_once_but_not_more_than_allowed(tmp_path):
     async def play() -> None:
         waits = Waits(make_peer(tmp_path / "me").members, synchronous=True)
-        everybody = asyncio.Barrier(AT_ONCE)  # nobody gets an answer before all are asked
+        everybody = asyncio.Barrier(AT_ONCE)  # no call is answered before all are made
         num_asked = most = 0
 
         async def call(number: int) -> int:

@@ -49,7 +49,7 @@ LONGEST_CALL_SECONDS = 1200.0
 MOST_STREAMS = 32
 """Calls at once over one connection."""
 END_SECONDS = 5.0
-"""How long calls that were ended may take to tell it to who waits, before they are cut off."""
+"""How long calls that were ended may take to tell their callers, before they are cut off."""
 _log = logging.getLogger(__name__)
 
 Answer = Callable[[PeerKey, Any, float], Awaitable[Message]]
