@@ -7,8 +7,8 @@ from coterie.peer.transport.settings import BreakerSettings
 
 FORGIVEN_SHARE = 0.05
 """Wasted time is forgiven at this share of the time that passes."""
-MOST_DOUBLINGS = 5
-"""A relapse makes a rest longer: at most 32 times as long as what was wasted before it."""
+RELAPSE_FACTOR, MOST_RELAPSES = 4.0, 3
+"""Each relapse makes the next rest longer: at most 64 times as long as what was wasted."""
 LONGEST_DOUBLED_SECONDS = 60.0
 """A trial that fails makes no rest longer than this: it costs rounds nothing."""
 
@@ -50,7 +50,7 @@ class Patience:
         self._wasted = max(self._wasted - forgiven, 0.0) + seconds
         self._counted_at = now
         if self._wasted > self._settings.patience_seconds:
-            longer = 2.0 ** min(self._num_relapses, MOST_DOUBLINGS)
+            longer = RELAPSE_FACTOR ** min(self._num_relapses, MOST_RELAPSES)
             self._rest(longer * max(self._wasted, self._settings.first_rest_seconds))
             self._num_relapses += 1
             self._wasted = 0.0
