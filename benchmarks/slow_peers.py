@@ -72,6 +72,7 @@ LATE_SECONDS = 5.0
 EVERY_SECONDS = 1.0
 """A round begins so long after the one before at the earliest: what counts is waiting, not work."""
 LONG_SECONDS = 3600.0
+BEGIN_SECONDS = 180.0
 
 
 class SlowHandlers(Handlers):
@@ -196,9 +197,12 @@ async def rounds_per_minute(count: int, kind: str, options: argparse.Namespace) 
 
 
 async def _begun(folders: Sequence[Path]) -> None:
-    async with asyncio.timeout(120):
-        while min(_rounds(folders)) < 0:
-            await asyncio.sleep(0.1)
+    until = time.monotonic() + BEGIN_SECONDS
+    while min(_rounds(folders)) < 0:
+        if time.monotonic() > until:
+            said = [processes.last_words(folder) for folder in folders]
+            raise TimeoutError(f"Some peers do not begin. What they said last: {said}")
+        await asyncio.sleep(0.1)
 
 
 def _rounds(folders: Sequence[Path]) -> list[int]:
