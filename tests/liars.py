@@ -27,6 +27,7 @@ from coterie.peer.identity import load_identity
 from coterie.peer.process import Participant
 from coterie.peer.rejections import Reason, Rejected
 from coterie.peer.settings import read_peer_config
+from coterie.peer.stopping import StopRequest
 from coterie.peer.transport import service
 from coterie.peer.transport.client import PeerClient
 from coterie.peer.transport.interface import Model, Part
@@ -141,7 +142,11 @@ async def attacked(
     misused, process = swarm.peers
     process.change(strategy=strategy, every_seconds=every_seconds, watch={"beliefs": 1000})
     participant = Participant(
-        process.folder, read_peer_config(process.folder), load_identity(process.folder), print
+        process.folder,
+        read_peer_config(process.folder),
+        load_identity(process.folder),
+        print,
+        StopRequest(),
     )
     client = PeerClient(participant._station)
     roots = load_identity(process.folder).certificate_pem

@@ -41,11 +41,7 @@ class PageRun:
         self.ports = dict(zip(ports, free_ports(len(ports)), strict=True))
 
     def run(self) -> None:
-        """Write the files of the page, run its tests, then its other blocks in order."""
-        files = write_files(self.page, self.folder)
-        for name in files:
-            if name.startswith("test_"):
-                assert "1 passed" in python(self.folder, "-m", "pytest", "-p", "no:xdist", name)
+        """Write its files, run its tests and its other blocks, all in the order of the page."""
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(self.folder)
             patch.syspath_prepend(str(self.folder))
@@ -57,20 +53,28 @@ class PageRun:
                 for process in self.started:
                     process.kill()
                     process.communicate()
-                for name in files:
-                    sys.modules.pop(name.removesuffix(".py"), None)
+                for block in blocks(self.page, "python"):
+                    sys.modules.pop((block.file or "").removesuffix(".py"), None)
 
     def _run_block(self, block: Block) -> None:
-        if block.language == "yaml" and block.file:
-            settings = PORT.sub(lambda port: str(self.ports[port[0]]), block.text)
-            (self.folder / block.file).write_text(settings)
-        if block.why or block.file:
+        if block.why:
+            return
+        if block.file:
+            self._write(block.file, block.text)
             return
         if block.language == "python":
             self._run_python(block)
         if block.language == "bash":
             for words in block.commands:
                 self._run_command(words)
+
+    def _write(self, file: str, text: str) -> None:
+        """Save a file as a reader does: where its folder is not there yet, that is a mistake."""
+        if file.endswith(".yaml"):
+            text = PORT.sub(lambda port: str(self.ports[port[0]]), text)
+        (self.folder / file).write_text(text)
+        if file.startswith("test_"):
+            assert "1 passed" in python(self.folder, "-m", "pytest", "-p", "no:xdist", file)
 
     def _run_python(self, block: Block) -> None:
         printed = io.StringIO()

@@ -39,7 +39,12 @@ NETWORK = {
         "score_seconds": 5,
         "round_seconds": 10,
     },
-    "breaker": {"failures": 2, "first_rest_seconds": 0.2, "longest_rest_seconds": 1},
+    "breaker": {
+        "failures": 2,
+        "first_rest_seconds": 0.2,
+        "longest_rest_seconds": 1,
+        "longest_pause_seconds": 1,
+    },
 }
 """Short deadlines, yet long enough for a busy machine."""
 

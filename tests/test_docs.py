@@ -3,7 +3,8 @@
 The blocks of a page are run in order, in one folder: commands in short, Python in one namespace
 for the whole page. What a block prints is compared with the numbers in comments such as
 `# about 0.76`. A block of Python that begins with `# name.py` is a file, one named test_*.py
-a test of it; one of YAML that begins with `# folder/name.yaml` is a file too. What commands with
+a test of it; one of YAML that begins with `# folder/name.yaml` is a file too. Files are
+saved where they stand on the page, into folders that must be there by then. What commands with
 & at their end start is waited for by `wait`. A block below `<!-- not run: why -->` is left out, if
 the reason is one of `REASONS`.
 """

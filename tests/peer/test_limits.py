@@ -165,3 +165,21 @@ def test_a_transfer_may_be_slow_at_first_but_not_for_ever(clock):
     assert pace.seconds_left == pytest.approx(7)
     clock.now += 100
     assert pace.seconds_left == 0
+
+
+def test_what_came_fast_earlier_gives_no_credit_for_a_pause(clock):
+    pace = Pace(LimitSettings(slowest_bytes_per_second=100, slow_start_seconds=10), clock)
+    pace.begin()
+    pace.moved(10**6)
+    clock.now += 1
+    pace.moved(200)
+    assert pace.seconds_left == pytest.approx(10 + 2)
+
+
+def test_single_bytes_do_not_prolong_a_transfer(clock):
+    pace = Pace(LimitSettings(slowest_bytes_per_second=100, slow_start_seconds=10), clock)
+    pace.begin()
+    for _ in range(10):
+        clock.now += 1
+        pace.moved(1)
+    assert pace.seconds_left == pytest.approx(0.1)

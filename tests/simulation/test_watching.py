@@ -124,7 +124,7 @@ def test_nobody_can_watch_a_peer_that_is_not_there(make_simulation):
 
 
 def test_nobody_is_watched_twice():
-    with pytest.raises(ValueError, match="only once"):
+    with pytest.raises(ConfigError, match="only once"):
         WatchSettings(peers=(1, 1))
 
 

@@ -83,9 +83,16 @@ def run(
     ] = Path(),
 ) -> None:
     """Take part: train on my data, and with those of whom it is worth it, until stopped."""
-    from coterie.peer.process import run_peer
+    from coterie.peer.stopping import stoppable
 
-    run_peer(path, lambda line: consoles.errors.print(line, soft_wrap=True, markup=False))
+    def tell(line: str) -> None:
+        consoles.errors.print(line, soft_wrap=True, markup=False)
+
+    with stoppable(path if path.is_dir() else path.parent, tell) as request:
+        with request.loading():
+            from coterie.peer.process import run_peer
+
+        run_peer(path, tell, request)
 
 
 @app.command()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,10 +15,11 @@ from coterie.errors import Interrupted
 from coterie.peer.host import PeerHost
 from coterie.peer.rejections import Reason, Rejected
 from coterie.peer.transport.calls import Deadline
-from coterie.peer.transport.client import PeerClient
+from coterie.peer.transport.client import ONLY_MODEL, PeerClient
 from coterie.peer.transport.interface import Model, Part, PeerKey, Phase, Pulled
 from coterie.peer.transport.members import Members
 from coterie.peer.transport.settings import DeadlineSettings
+from coterie.peer.waits import Waits
 from coterie.strategies.base import PEERS, Message
 
 AWAIT_SECONDS = 5.0
@@ -46,7 +48,12 @@ class Link:
         self._host = host
         self._deadlines = deadlines
         self._synchronous = synchronous
+        self._waits = Waits(members, synchronous=synchronous)
         self._waiting: set[asyncio.Task[Any]] = set()
+        self._expected: set[PeerKey] = set()
+        """Where each peer has its own pace: whose first model has been waited for."""
+        self.parts = ONLY_MODEL
+        """What was last fetched of others."""
         self._reached: set[PeerKey] = set()
         """Where rounds are aligned: who is as far as I am, and can be asked without waiting."""
         self._is_stopping = False
@@ -193,28 +200,40 @@ class Link:
     async def _fetch(
         self, numbers: Sequence[int], round_number: int | None, parts: frozenset[Part]
     ) -> Fetched:
-        found = await asyncio.gather(*(self._fetch_one(n, round_number, parts) for n in numbers))
-        answers = zip(numbers, found, strict=True)
+        self.parts = parts
+
+        async def fetch(number: int) -> Pulled | Reason:
+            try:
+                return await self._fetch_one(self._members.id_of(number), round_number, parts)
+            except Rejected as refused:
+                return refused.reason
+
         return [
             (number, answer if isinstance(answer, Pulled) else None)
-            for number, answer in answers
+            for number, answer in await self._waits.all(numbers, fetch)
             if answer is not Reason.UNREACHABLE
         ]
 
     async def _fetch_one(
-        self, number: int, round_number: int | None, parts: frozenset[Part]
-    ) -> Pulled | Reason:
-        seconds = self._deadlines.fetch_seconds
-        try:
-            return await self._client.fetch(
-                self._members.id_of(number),
-                round=round_number,
-                parts=parts,
-                wait_seconds=seconds,
-                deadline_seconds=seconds,
-            )
-        except Rejected as refused:
-            return refused.reason
+        self, who: PeerKey, round_number: int | None, parts: frozenset[Part]
+    ) -> Pulled:
+        seconds = wait = self._deadlines.fetch_seconds
+        is_first = who not in self._expected
+        self._expected.add(who)
+        if not self._synchronous:
+            # Its newest model is there already; only for the first one there is a reason to wait.
+            wait = min(seconds, self._deadlines.call_seconds) if is_first else 0.0
+        fetch = partial(
+            self._client.fetch,
+            who,
+            round=round_number,
+            parts=parts,
+            wait_seconds=wait,
+            deadline_seconds=seconds,
+        )
+        # A peer that has no model yet is not to blame for the time that it was given.
+        free = frozenset({Reason.GONE} if is_first else ())
+        return await self._waits.waited(who, "fetch", fetch, free)
 
     async def _ask_score(
         self, numbers: Sequence[int], metric: str, round_number: int | None
@@ -223,41 +242,45 @@ class Link:
         if published is None:
             return {}
 
-        async def ask(number: int) -> tuple[int, float] | None:
+        async def ask(number: int) -> float | None:
+            who = self._members.id_of(number)
+            ask = partial(self._client.ask_score, who, published, metric, round_number)
             try:
-                who = self._members.id_of(number)
-                return number, await self._client.ask_score(who, published, metric, round_number)
+                return await self._waits.waited(who, "score", ask)
             except Rejected:
                 return None
 
-        answers = await asyncio.gather(*(ask(number) for number in numbers))
-        return dict(answer for answer in answers if answer is not None)
+        answers = await self._waits.all(numbers, ask)
+        return {number: value for number, value in answers if value is not None}
 
     async def _push(self, numbers: Sequence[int], round_number: int | None) -> list[int]:
         published = await self._host.published(None, 0)
         if published is None:
             return []
 
-        async def push(number: int) -> int | None:
-            try:
-                await self._client.push(self._members.id_of(number), published, round=round_number)
-            except Rejected:
-                return None
-            return number
+        async def push(number: int) -> bool:
+            who = self._members.id_of(number)
+            push = partial(self._client.push, who, published, round=round_number)
+            return await self._is_done(who, "push", push)
 
-        answers = await asyncio.gather(*(push(number) for number in numbers))
-        return [number for number in answers if number is not None]
+        return [number for number, is_done in await self._waits.all(numbers, push) if is_done]
 
     async def _tell(self, values: Mapping[int, float], round_number: int) -> list[int]:
-        async def tell(number: int, value: float) -> int | None:
-            try:
-                await self._client.tell(self._members.id_of(number), value, round_number)
-            except Rejected:
-                return None
-            return number
+        async def tell(number: int) -> bool:
+            who = self._members.id_of(number)
+            tell = partial(self._client.tell, who, values[number], round_number)
+            return await self._is_done(who, "tell", tell)
 
-        answers = await asyncio.gather(*(tell(*each) for each in values.items()))
-        return [number for number in answers if number is not None]
+        return [number for number, is_done in await self._waits.all(list(values), tell) if is_done]
+
+    async def _is_done(
+        self, who: PeerKey, what: str, call: Callable[[], Coroutine[Any, Any, None]]
+    ) -> bool:
+        try:
+            await self._waits.waited(who, what, call)
+        except Rejected:
+            return False
+        return True
 
     async def _listen(self, before_round: int | None) -> dict[int, float]:
         told = self._host.take_told(before_round)

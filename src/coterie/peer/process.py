@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import shlex
-import signal
 import socket
 import threading
 import time
@@ -15,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -34,6 +31,7 @@ from coterie.peer.rejections import Rejections
 from coterie.peer.results import PeerRun
 from coterie.peer.runtime import NetworkRuntime
 from coterie.peer.settings import EVERYWHERE, PeerConfig, read_peer_config
+from coterie.peer.stopping import AT_FIRST, StopRequest
 from coterie.peer.transport.client import PeerClient
 from coterie.peer.transport.interface import Phase
 from coterie.peer.transport.members import Members
@@ -55,20 +53,27 @@ MEET_SECONDS = 0.05
 _log = logging.getLogger(__name__)
 
 
-def run_peer(path: Path, tell: Tell) -> None:
+def run_peer(path: Path, tell: Tell, request: StopRequest) -> None:
     """Run the peer of a peer.yaml, or of the folder it lies in, until it has finished."""
     config = read_peer_config(path)
     folder = path if path.is_dir() else path.parent
     identity = load_identity(folder)
     with locked(folder), logged(folder):
-        asyncio.run(Participant(folder, config, identity, tell).run())
+        asyncio.run(Participant(folder, config, identity, tell, request).run())
 
 
 class Participant:
     """Everything one peer consists of."""
 
-    def __init__(self, folder: Path, config: PeerConfig, identity: Identity, tell: Tell) -> None:
-        self._folder = folder
+    def __init__(
+        self,
+        folder: Path,
+        config: PeerConfig,
+        identity: Identity,
+        tell: Tell,
+        request: StopRequest,
+    ) -> None:
+        self._request = request
         self._config = config
         self._identity = identity
         self._tell = tell
@@ -94,6 +99,10 @@ class Participant:
 
     async def run(self) -> None:
         """Take part until all rounds are done, or somebody stops it."""
+        with self._stoppable() as stopped:
+            await self._take_part(stopped)
+
+    async def _take_part(self, stopped: asyncio.Future[None]) -> None:
         judge = Judge(self._world, self._build, self._config.training, self._tell)
         host = PeerHost(
             judge,
@@ -112,8 +121,10 @@ class Participant:
         try:
             with metrics, self._simulation(link) as simulation:
                 await _in_thread(partial(self._resume, simulation))
-                async with self._serving(host, client) as meeting:
-                    await self._advance(simulation, link, meeting)
+                if stopped.done():
+                    self._raise_stopped(simulation)
+                async with self._serving(host, client, link) as meeting:
+                    await self._advance(simulation, link, meeting, stopped)
         finally:
             await client.close()
             judge.close()
@@ -142,14 +153,27 @@ class Participant:
 
     @asynccontextmanager
     async def _serving(
-        self, host: PeerHost, client: PeerClient
+        self, host: PeerHost, client: PeerClient, link: Link
     ) -> AsyncIterator[asyncio.Task[None]]:
-        """Answer others and look for them meanwhile; say goodbye at the end."""
+        """Answer others and look for them meanwhile."""
         server = PeerServer(self._station, host, client)
-        bound = await server.start(self._config.listen)
+        try:
+            bound = await server.start(self._config.listen)
+            async with self._meeting(client, link, bound) as meeting:
+                yield meeting
+        finally:
+            await server.stop(GRACE_SECONDS)
+
+    @asynccontextmanager
+    async def _meeting(
+        self, client: PeerClient, link: Link, bound: str
+    ) -> AsyncIterator[asyncio.Task[None]]:
+        """Say to others where this peer is, and look for them; say goodbye at the end."""
         self._members.announce(self._config.advertise or advertised(bound))
         rng = np.random.default_rng()  # whom to ask for addresses changes no result
-        meeting = asyncio.create_task(Meeting(client, self._members, self._config.known, rng).run())
+        known = self._config.known
+        meets = Meeting(client, self._members, known, rng, parts=lambda: link.parts)
+        meeting = asyncio.create_task(meets.run())
         self._results.tell(address=self._members.my_address)
         self._tell(f"{self._identity.name} is at {self._members.my_address}")
         event(_log, "serving", address=self._members.my_address, peer=self._identity.peer_id)
@@ -159,33 +183,36 @@ class Participant:
             meeting.cancel()
             await asyncio.gather(meeting, return_exceptions=True)
             await client.goodbye()
-            await server.stop(GRACE_SECONDS)
 
     async def _advance(
-        self, simulation: Simulation, link: Link, meeting: asyncio.Task[None]
+        self,
+        simulation: Simulation,
+        link: Link,
+        meeting: asyncio.Task[None],
+        stopped: asyncio.Future[None],
     ) -> None:
         """Run the rounds in a thread until they end, or something ends them."""
-        with self._stoppable(link) as stopped:
-            await self._wait_for_company(meeting, stopped)
-            rounds = _in_thread(partial(self._run_rounds, simulation))
-            await _first_of(rounds, meeting, stopped)
-            if rounds.done() and not stopped.done():
-                rounds.result()
-                self._finish(simulation)
-                await self._linger(link, meeting, stopped)
-                return
-            self._stop.set()
-            link.stop()
-            await asyncio.wait({rounds}, timeout=STOP_SECONDS)
-            self._results.tell(state="stopped")
-            event(_log, "stopped", round=simulation.next_round - 1)
-            if not rounds.done():
-                _log.warning("a local training did not end in time and is given up")
-            elif not isinstance(rounds.exception(), Interrupted):
-                rounds.result()
-            if meeting.done():
-                meeting.result()
-            self._say_stopped(simulation, stopped.result())
+        await self._wait_for_company(meeting, stopped)
+        if stopped.done():
+            self._raise_stopped(simulation)
+        rounds = _in_thread(partial(self._run_rounds, simulation))
+        await _first_of(rounds, meeting, stopped)
+        if rounds.done() and not stopped.done():
+            rounds.result()
+            self._finish(simulation)
+            await self._linger(link, meeting, stopped)
+            return
+        self._stop.set()
+        link.stop()
+        await asyncio.wait({rounds}, timeout=STOP_SECONDS)
+        if not rounds.done():
+            _log.warning("a local training did not end in time and is given up")
+        elif not isinstance(rounds.exception(), Interrupted):
+            rounds.result()
+        if meeting.done():
+            self._note_stopped(simulation)
+            meeting.result()
+        self._raise_stopped(simulation)
 
     def _run_rounds(self, simulation: Simulation) -> None:
         advance_to_end(
@@ -221,7 +248,7 @@ class Participant:
         self._results.tell(state="finished")
 
     async def _wait_for_company(
-        self, meeting: asyncio.Task[None], stopped: asyncio.Future[signal.Signals]
+        self, meeting: asyncio.Task[None], stopped: asyncio.Future[None]
     ) -> None:
         """Wait until enough others are there to begin with, or patience ends."""
         wanted = max(len(self._config.roster) - 1, 0) or self._config.begin_with
@@ -237,7 +264,7 @@ class Participant:
         self,
         link: Link,
         meeting: asyncio.Task[None],
-        stopped: asyncio.Future[signal.Signals],
+        stopped: asyncio.Future[None],
     ) -> None:
         """Offer the last model until the others are as far."""
         last = self._config.rounds or 0
@@ -248,31 +275,33 @@ class Participant:
         waiting.cancel()
 
     @contextmanager
-    def _stoppable(self, link: Link) -> Iterator[asyncio.Future[signal.Signals]]:
-        """Yield what is done when the process is asked to stop; asked twice it ends at once."""
+    def _stoppable(self) -> Iterator[asyncio.Future[None]]:
+        """Yield what is done when the process is asked to stop."""
         loop = asyncio.get_running_loop()
-        stopped: asyncio.Future[signal.Signals] = loop.create_future()
+        stopped: asyncio.Future[None] = loop.create_future()
 
-        def stop(number: signal.Signals) -> None:
-            if stopped.done():
-                os._exit(Interrupted.exit_code)
-            self._tell("Stopping; whoever asks again ends it at once.")
-            stopped.set_result(number)
+        def stop() -> None:
+            if not stopped.done():
+                stopped.set_result(None)
+                with suppress(OSError):  # the terminal may be closed
+                    self._tell("Stopping. Press Ctrl-C again to quit at once.")
 
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stop, number)
-        try:
+        def wake() -> None:
+            loop.call_soon_threadsafe(stop)
+
+        with self._request.answered_by(wake):
             yield stopped
-        finally:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                loop.remove_signal_handler(number)
 
-    def _say_stopped(self, simulation: Simulation, number: signal.Signals) -> None:
-        what = f"Stopped after round {simulation.next_round - 1}, which is saved. Continue with: "
-        command = shlex.join(["coterie", "peer", "run", str(self._folder)])
-        if number is signal.SIGINT:
-            raise Interrupted(what + command)
-        self._tell(what + command)
+    def _note_stopped(self, simulation: Simulation) -> None:
+        self._results.tell(state="stopped")
+        event(_log, "stopped", round=simulation.next_round - 1)
+
+    def _raise_stopped(self, simulation: Simulation) -> NoReturn:
+        """Say what is saved; it is for the process to say how to go on."""
+        self._note_stopped(simulation)
+        if simulation.next_round == 0:
+            raise Interrupted(AT_FIRST)
+        raise Interrupted(f"Stopped after round {simulation.next_round - 1}, which is saved.")
 
 
 def advertised(bound: str) -> str:

@@ -10,6 +10,7 @@ import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
@@ -29,7 +30,7 @@ PRELOADED = "coterie.swarm.preloaded"
 def start(folder: Path) -> BaseProcess:
     """Start the peer of a folder; it ends with this process, at the latest."""
     process = _context().Process(target=_run, args=(str(folder),), daemon=True)  # type: ignore[attr-defined]
-    with _without_main():
+    with _without_main(), _terminal_kept_away():
         process.start()
     return process  # type: ignore[no-any-return]
 
@@ -43,6 +44,25 @@ def _without_main() -> Iterator[None]:
         yield
     finally:
         sys.modules["__main__"] = main
+
+
+@contextmanager
+def _terminal_kept_away() -> Iterator[None]:
+    """Start processes within that never hear of Ctrl-C, nor of a terminal that is closed.
+
+    These go to the whole process group, also to the server that forks peers, which would die of
+    them while it loads. They inherit that such signals wait; here they are answered afterwards.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+    try:
+        resource_tracker.ensure_running()  # not later: it ends with SIGINT being let through
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def last_words(folder: Path) -> str:
@@ -64,17 +84,26 @@ def _context() -> BaseContext:
 
 def _run(folder: str) -> None:
     """Be a peer; what it says goes to a file in its folder."""
-    # Ctrl-C goes to the whole process group; whoever started the peers decides how to end.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Whatever this process was started by: the one that started the peers ends them.
+    for name in ("SIGINT", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
     log = os.open(Path(folder) / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for stream in (1, 2):
         os.dup2(log, stream)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    from coterie.peer.process import run_peer
+    from coterie.peer.stopping import stoppable
+
+    def tell(message: str) -> None:
+        print(message, flush=True)
 
     code = 0
     try:
-        run_peer(Path(folder), lambda message: print(message, flush=True))
+        with stoppable(Path(folder), tell) as request:
+            with request.loading():
+                from coterie.peer.process import run_peer
+
+            run_peer(Path(folder), tell, request)
     except (CoterieError, Interrupted) as error:
         print(f"{ERROR}{error}", flush=True)
         code = error.exit_code

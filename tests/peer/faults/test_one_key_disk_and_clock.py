@@ -51,10 +51,7 @@ time_t time(time_t *where) {
     return exact.tv_sec;
 }
 """
-RUN_PEER = (
-    "import sys; from pathlib import Path; from coterie.peer.process import run_peer; "
-    "run_peer(Path(sys.argv[1]), print)"
-)
+RUN_PEER = "import sys; sys.argv[1:1] = ['peer', 'run']; from coterie.cli import main; main()"
 
 
 def checkpoints(peer: PeerProcess) -> list[Path]:

@@ -35,7 +35,7 @@ DIGITS = Layout.of(architecture("digits-cnn").build(10))
 PARTS = frozenset({Part.MODEL, Part.MESSAGE})
 FOE = "peer-0"
 ZSTD = Encoding.FLOAT32_ZSTD
-PATIENT = {"breaker": NETWORK["breaker"] | {"failures": 10_000}}
+PATIENT = {"breaker": NETWORK["breaker"] | {"failures": 10_000, "patience_seconds": 10_000}}
 """So that somebody hostile is asked again and again."""
 WIDE = """
 from torch import nn

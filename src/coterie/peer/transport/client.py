@@ -119,9 +119,11 @@ class PeerClient:
         async with self._calls.asking(peer_id) as line:
             encoding = self._best_encoding(await self._greeted(peer_id, line, deadline))
             for restarts in range(MOST_RESTARTS + 1):
-                offered = await self._manifest(
-                    peer_id, line, _request(round, parts, encoding, wait_seconds), deadline
-                )
+                request = _request(round, parts, encoding, wait_seconds)
+                # What is offered is a short call: only the model may take all of the time.
+                soon = wait_seconds + self._station.settings.deadlines.call_seconds
+                answer = Deadline(min(soon, deadline.seconds))
+                offered = await self._manifest(peer_id, line, request, answer)
                 try:
                     return await self._pull(peer_id, line, offered, deadline)
                 except Told as told:

@@ -163,28 +163,30 @@ class PeerLimits:
 
 
 class Pace:
-    """Whether a transfer is fast enough: so slow on average, and it is given up."""
+    """Whether a transfer is fast enough: slower than the slowest speed, and it is given up.
+
+    Bytes that came fast earlier give no credit for a pause later: the time that is left is never
+    more than the window, and what the last piece may take.
+    """
 
     def __init__(self, settings: LimitSettings, clock: Clock) -> None:
-        self._settings = settings
+        self._window = settings.slow_start_seconds
+        self._slowest = settings.slowest_bytes_per_second
         self._clock = clock
-        self._begun_at: float | None = None
-        self._num_bytes = 0
+        self._until: float | None = None
 
     def begin(self) -> None:
         """Note that the transfer begins, unless it has begun before."""
-        if self._begun_at is None:
-            self._begun_at = self._clock()
+        if self._until is None:
+            self._until = self._clock() + self._window
 
     def moved(self, num_bytes: int) -> None:
         """Note progress."""
-        self._num_bytes += num_bytes
+        if self._until is not None:
+            latest = self._clock() + self._window
+            self._until = min(self._until, latest) + num_bytes / self._slowest
 
     @property
     def seconds_left(self) -> float | None:
         """Return how long the next piece may take; any time before the transfer has begun."""
-        if self._begun_at is None:
-            return None
-        allowed = self._num_bytes / self._settings.slowest_bytes_per_second
-        elapsed = self._clock() - self._begun_at
-        return max(allowed + self._settings.slow_start_seconds - elapsed, 0.0)
+        return None if self._until is None else max(self._until - self._clock(), 0.0)

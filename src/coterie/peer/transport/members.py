@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +18,7 @@ from coterie.peer.rejections import Reason, Rejected
 from coterie.peer.transport.breaker import Breaker, State
 from coterie.peer.transport.interface import PeerKey
 from coterie.peer.transport.limits import Clock
+from coterie.peer.transport.patience import Patience
 from coterie.peer.transport.service import REQUEST_BYTES, parse
 from coterie.peer.transport.settings import BreakerSettings
 from coterie.peer.trust import TrustStore
@@ -34,6 +35,7 @@ class _Member:
     """What is known about one peer."""
 
     breaker: Breaker
+    patience: Patience
     address: Address | None = None
     signed: wire.SignedAddress | None = None
     gone_instance: bytes | None = None
@@ -42,6 +44,10 @@ class _Member:
     @property
     def has_left(self) -> bool:
         return self.address is not None and self.address.instance == self.gone_instance
+
+    @property
+    def is_asked(self) -> bool:
+        return self.breaker.state is State.CLOSED and not self.patience.is_resting
 
 
 @dataclass
@@ -125,20 +131,33 @@ class Members:
         return peer_id[:8] if certificate is None else certificate.name
 
     def known(self) -> list[int]:
-        """Return the numbers of those who are trusted, there, and answered when last asked."""
-        return self._numbers_where(is_silent=False)
+        """Return the numbers of peers that are trusted, there, and not left alone."""
+        return self._numbers_where(lambda member: member.is_asked)
 
     def silent(self) -> list[int]:
-        """Return the numbers of those who should be there, but were left alone after failures."""
-        return self._numbers_where(is_silent=True)
+        """Return the numbers of peers that should be there, but were left alone after failures."""
+        return self._numbers_where(lambda member: member.breaker.state is not State.CLOSED)
 
-    def _numbers_where(self, *, is_silent: bool) -> list[int]:
+    def resting(self) -> list[int]:
+        """Return the numbers of peers that rounds do without, because they wasted time."""
+        return self._numbers_where(lambda member: member.patience.is_resting)
+
+    def due(self) -> list[int]:
+        """Return the numbers of resting peers that may be tried again beside the rounds.
+
+        One that is not there at all is looked for in another way, see `silent`.
+        """
+        return self._numbers_where(
+            lambda member: member.patience.is_due and member.breaker.state is State.CLOSED
+        )
+
+    def _numbers_where(self, applies: Callable[[_Member], bool]) -> list[int]:
         return sorted(
             self._numbers[peer_id]
             for peer_id, member in self._members.items()
             if member.address is not None
             and not member.has_left
-            and (member.breaker.state is not State.CLOSED) == is_silent
+            and applies(member)
             and self.trust.is_trusted(peer_id)
         )
 
@@ -238,6 +257,21 @@ class Members:
         if member := self._members.get(peer_id):
             member.breaker.failed()
 
+    def is_resting(self, peer_id: PeerKey) -> bool:
+        """Return whether rounds go on without a peer, because it has wasted their time."""
+        member = self._members.get(peer_id)
+        return member is not None and member.patience.is_resting
+
+    def waste(self, peer_id: PeerKey, seconds: float) -> None:
+        """Note that a round has waited so long in vain for a peer."""
+        if member := self._members.get(peer_id):
+            member.patience.waste(seconds)
+
+    def tried(self, peer_id: PeerKey, *, is_well: bool) -> None:
+        """Note how a trial beside the rounds went."""
+        if member := self._members.get(peer_id):
+            member.patience.tried(is_well=is_well)
+
     def meet_double(self, other: Address) -> None:
         """Another process with my key is running: whichever started later must stop.
 
@@ -318,5 +352,6 @@ class Members:
             self._numbers[peer_id] = len(self._ids)
             self._ids.append(peer_id)
         if peer_id not in self._members and peer_id != self.identity.peer_id:
-            self._members[peer_id] = _Member(Breaker(self.settings, self.clock, self.rng))
+            breaker = Breaker(self.settings, self.clock, self.rng)
+            self._members[peer_id] = _Member(breaker, Patience(self.settings, self.clock))
         return self._members[peer_id]

@@ -48,6 +48,8 @@ LONGEST_CALL_SECONDS = 1200.0
 """A call may wait for a round to end, but not for ever."""
 MOST_STREAMS = 32
 """Calls at once over one connection."""
+END_SECONDS = 5.0
+"""How long calls that were ended may take to tell their callers, before they are cut off."""
 _log = logging.getLogger(__name__)
 
 Answer = Callable[[PeerKey, Any, float], Awaitable[Message]]
@@ -64,10 +66,13 @@ class PeerServer:
         self._server: grpc.aio.Server | None = None
         self._roots: bytes | None = None
         self._staying: asyncio.Task[None] | None = None
+        self._under_way: set[asyncio.Task[Any]] = set()
+        self._is_ending = False
 
     async def start(self, listen: str) -> str:
         """Listen at host:port, port 0 for any; return host:port as it is."""
         _require_address(listen)
+        self._is_ending = False
         address = await self._open(listen)
         self._staying = asyncio.create_task(self._stay_open(address))
         return address
@@ -102,10 +107,21 @@ class PeerServer:
         """Take no more calls, and let those under way end within the grace."""
         server, self._server = self._server, None
         if server is not None:
-            await server.stop(grace_seconds)
+            stopping = asyncio.create_task(server.stop(grace_seconds + END_SECONDS))
+            await self._end_calls(grace_seconds)
+            await stopping
             # One that never started tidies up in a task of its own, which must come to its turn.
             await asyncio.sleep(0)
         await self._station.offers.close()
+
+    async def _end_calls(self, grace_seconds: float) -> None:
+        """End the calls that wait for something; the library would print a traceback for each."""
+        await asyncio.sleep(0)  # from now on none begins
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=grace_seconds)
+        self._is_ending = True
+        for task in self._under_way:
+            task.cancel()
 
     def _bind(self, listen: str) -> int:
         port = 0
@@ -196,6 +212,29 @@ class PeerServer:
         await self._guarded(PULL_MODEL, work, context)
 
     async def _guarded(
+        self,
+        method: Method[Any, Any],
+        work: Callable[[PeerKey], Awaitable[bytes | None]],
+        context: Context,
+    ) -> bytes | None:
+        """Do the work of a call; when the server stops, end it and say so."""
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("A call is answered by a task of its own.")
+        self._under_way.add(task)
+        try:
+            return await self._answered(method, work, context)
+        except asyncio.CancelledError:
+            if not self._is_ending:
+                raise
+            task.uncancel()
+        finally:
+            self._under_way.discard(task)
+        with suppress(grpc.aio.InternalError):
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "this peer ends")
+        return None
+
+    async def _answered(
         self,
         method: Method[Any, Any],
         work: Callable[[PeerKey], Awaitable[bytes | None]],

@@ -40,9 +40,9 @@ class LimitSettings(Settings):
     bytes_per_minute: int = Field(4 * 2**30, ge=1)
     """Bytes of models that one peer receives."""
     slowest_bytes_per_second: int = Field(16 * 2**10, ge=1)
-    """A transfer that is slower than this on average, after the first seconds, is given up."""
+    """A transfer that is slower than this is given up."""
     slow_start_seconds: float = Field(10.0, ge=0)
-    """How long a transfer may take beyond what its slowest speed allows."""
+    """The time over which the speed of a transfer is measured."""
     scores_per_round: int = Field(50, ge=0)
     """Models that this peer scores for another within a round."""
     pushes_per_round: int = Field(4, ge=0)
@@ -57,7 +57,7 @@ class LimitSettings(Settings):
 
 
 class BreakerSettings(Settings):
-    """When a peer that does not answer is left alone, and for how long."""
+    """When a peer that does not answer, or wastes time, is left alone, and for how long."""
 
     failures: int = Field(3, ge=1)
     """After so many failures in a row."""
@@ -65,6 +65,10 @@ class BreakerSettings(Settings):
     """The first rest; each further one is twice as long."""
     longest_rest_seconds: float = Field(10.0, gt=0)
     """No rest is longer, so that a healed network is found soon."""
+    patience_seconds: float = Field(3.0, ge=0)
+    """Rounds at their own pace wait so long in vain for a peer before they go on without it."""
+    longest_pause_seconds: float = Field(900.0, gt=0)
+    """For no longer is a peer left alone that has wasted time, however often it has."""
 
 
 class TransportSettings(Settings):
