@@ -1,16 +1,16 @@
 """The command line: coterie run, swarm, sweep, study, resume, analyse, list, data, bench.
 
 Exit codes: 0 done · 2 a setting cannot work · 3 data missing or damaged · 4 a file cannot be
-written or read · 5 training diverged · 6 a strategy broke the rules · 130 stopped by Ctrl-C.
+written or read · 5 training diverged · 6 a strategy broke the rules · 130 stopped by Ctrl-C,
+SIGTERM or SIGHUP.
 """
 
 from __future__ import annotations
 
-import signal
 import sys
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -48,6 +48,7 @@ from coterie.options import (
 from coterie.pages.command import report
 from coterie.peer.command import app as peer
 from coterie.showing import continuable, results_shown, run_shown
+from coterie.signals import interrupted_by_signals
 from coterie.studies.command import study
 from coterie.watching.command import Watch, watch, watched
 
@@ -56,7 +57,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     help="Personalised decentralised deep learning.",
-    epilog="Exit codes: 0 done, 2 setting, 3 data, 4 storage, 5 training, 6 strategy, 130 Ctrl-C.",
+    epilog="Exit codes: 0 done, 2 setting, 3 data, 4 storage, 5 training, 6 strategy, 130 Ctrl-C,"
+    " SIGTERM or SIGHUP.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -73,16 +75,20 @@ app.add_typer(peer, name="peer")
 
 def main() -> None:
     """Run the command line; errors for people become one message and an exit code."""
-    signal.signal(signal.SIGINT, _stop)
-    try:
-        app()
-    except (CoterieError, Interrupted) as error:
-        notes = getattr(error, "__notes__", [])
-        word = "" if isinstance(error, Interrupted) else "[bold red]Error:[/] "
-        errors.print(f"{word}{escape(str(error))}", soft_wrap=True, highlight=False)
-        for note in notes:
-            errors.print(escape(note), soft_wrap=True, highlight=False)
-        sys.exit(error.exit_code)
+    with interrupted_by_signals():
+        try:
+            app()
+        except (CoterieError, Interrupted) as error:
+            with suppress(OSError):  # a closed terminal takes no message
+                _show(error)
+            sys.exit(error.exit_code)
+
+
+def _show(error: CoterieError | Interrupted) -> None:
+    word = "" if isinstance(error, Interrupted) else "[bold red]Error:[/] "
+    errors.print(f"{word}{escape(str(error))}", soft_wrap=True, highlight=False)
+    for note in getattr(error, "__notes__", []):
+        errors.print(escape(note), soft_wrap=True, highlight=False)
 
 
 def _tell_version(is_asked: bool) -> None:
@@ -101,11 +107,6 @@ def _about(
     ] = False,
 ) -> None:
     """Stand before all commands, with the options that need none."""
-
-
-def _stop(number: int, frame: FrameType | None) -> None:
-    """Answer Ctrl-C outside of rounds, where nothing has to be finished first."""
-    raise Interrupted("Stopped by Ctrl-C.")
 
 
 @app.command()

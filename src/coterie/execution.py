@@ -140,7 +140,7 @@ def execute(
                 )
                 finish(run, recorder, simulation)
                 if was_asked and asked_to_stop is None:
-                    raise Interrupted(f"Stopped by Ctrl-C; {run.folder.name} has finished.")
+                    raise Interrupted(f"Stopped; {run.folder.name} has finished.")
             except StorageError as error:
                 # What was wrong before the first round would be wrong again.
                 if simulation.next_round > 0:

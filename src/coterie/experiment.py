@@ -32,7 +32,7 @@ from coterie.models.architectures import architecture
 from coterie.reports.tables import Outcome
 from coterie.settings import Settings
 from coterie.side_by_side import Line, SideBySide
-from coterie.simulation.run import stop_by_signal
+from coterie.signals import stop_by_signal
 from coterie.simulation.simulator import check_world
 from coterie.storage import explained, locked, make_folder, write_text
 from coterie.strategies import make_strategy
@@ -224,8 +224,11 @@ class Experiment:
                     tell=audience.tell,
                     how_to_continue=how_to_continue(self.folder),
                 )
-            except Interrupted:
-                if failures.num_not_started or run.outcome is None:
+            except Interrupted as stopped:
+                failed = isinstance(stopped.__cause__, CoterieError)
+                if failed:
+                    failures.add(run.folder.name, stopped.__cause__)
+                if failures.num_not_started or not (failed or run.outcome):
                     raise
                 self.was_asked_to_stop = True
             except CoterieError as error:
@@ -278,7 +281,7 @@ class Experiment:
             pool.run(work(), asked_to_stop)
             self.was_asked_to_stop = asked_to_stop()
             if stopped or (self.was_asked_to_stop and failures.num_not_started):
-                raise Interrupted("Stopped by Ctrl-C; all runs are saved.")
+                raise Interrupted(f"Stopped by {asked_to_stop.by}; all runs are saved.")
 
     def _prepare_to_fork(self, config: RunConfig) -> Scenario:
         """Make in this process what the processes of several runs can then share."""
