@@ -59,10 +59,13 @@ def coterie(*arguments: object) -> Answer:
 
 
 def start(
-    *arguments: object, ignored: Sequence[int] = (), in_own_group: bool = False
+    *arguments: object,
+    ignored: Sequence[int] = (),
+    in_own_group: bool = False,
+    module: str = "coterie.cli",
 ) -> subprocess.Popen[str]:
     """Start the command line in a process of its own, which inherits some signals as ignored."""
-    program = [sys.executable, "-m", "coterie.cli", *map(str, arguments)]
+    program = [sys.executable, "-m", module, *map(str, arguments)]
     if ignored:
         trap = f"trap '' {' '.join(str(int(number)) for number in ignored)}"
         program = ["sh", "-c", f'{trap}; exec "$@"', "sh", *program]

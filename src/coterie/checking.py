@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -61,7 +61,10 @@ def _explain(error: dict[str, Any], root: type[BaseModel]) -> str:
         case "extra_forbidden":
             _, group = _at(tuple(error["loc"][:-1]), root)
             known = group.model_fields if _is_model(group) else ()
-            return f"There is no setting '{where}'.{nearest(str(error['loc'][-1]), known)}"
+            name = str(error["loc"][-1])
+            if found := keys_named(root, name):
+                return f"There is no setting '{where}'. Did you mean {' or '.join(found)}?"
+            return f"There is no setting '{where}'.{nearest(name, known)}"
         case "missing":
             return f"The setting '{where}' is missing."
         case "union_tag_invalid":
@@ -71,6 +74,11 @@ def _explain(error: dict[str, Any], root: type[BaseModel]) -> str:
             known = ", ".join(_kinds(kind))
             return f"{where} = {given!r} cannot be used: {where}.kind is missing. Known: {known}."
     expected = _EXPECTED.get(error["type"])
+    if error["type"] == "model_type" and _is_model(kind) and where:
+        names = list(kind.model_fields)
+        expected = f"a group of settings: {', '.join(names)}. Set one, such as {where}.{names[0]}=…"
+    elif error["type"] == "tuple_type" and isinstance(given, str | int | float):
+        expected = f"a list, such as [{given}]"
     message = f"expected {expected}" if expected else error["msg"].removeprefix("Value error, ")
     return f"{where} = {given!r} cannot be used: {message}."
 
@@ -96,6 +104,25 @@ def _kinds(union: Any) -> dict[str, Any]:
     """Return the members of a union of settings by their kinds."""
     members = [member for member in typing.get_args(union) if _is_model(member)]
     return {m.model_fields["kind"].default: m for m in members if "kind" in m.model_fields}
+
+
+_SHORT = {"lr": "learning_rate", "bs": "batch_size", "wd": "weight_decay", "arch": "name"}
+"""What people call settings elsewhere."""
+
+
+def keys_named(root: type[BaseModel], name: str) -> list[str]:
+    """Return the dotted keys of the settings of a name, or of one that is short for it."""
+    wanted = _SHORT.get(name, name)
+    return [key for key in _keys(root) if key.rpartition(".")[2] == wanted and key != name]
+
+
+def _keys(kind: type[BaseModel], group: str = "") -> Iterator[str]:
+    """Return the dotted keys of all single settings in groups that have but one kind."""
+    for name, field in kind.model_fields.items():
+        if _is_model(field.annotation):
+            yield from _keys(field.annotation, f"{group}{name}.")  # type: ignore[arg-type]
+        else:
+            yield f"{group}{name}"
 
 
 def _is_model(kind: Any) -> bool:

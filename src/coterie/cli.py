@@ -28,15 +28,16 @@ from coterie.options import (
     Changes,
     DataRoot,
     Device,
-    FirstSeed,
+    FirstSeedOrOwn,
     KeepPeers,
     Out,
     OwnPace,
     PeerNetwork,
     Peers,
+    Preset,
     Rounds,
     Scale,
-    Seeds,
+    SeedsOrOwn,
     SideBySide,
     Strategies,
     Threads,
@@ -49,6 +50,7 @@ from coterie.pages.command import report
 from coterie.peer.command import app as peer
 from coterie.showing import continuable, results_shown, run_shown
 from coterie.signals import interrupted_by_signals
+from coterie.slips import UsageError, understood
 from coterie.studies.command import study
 from coterie.watching.command import Watch, watch, watched
 
@@ -62,6 +64,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(bench)
 app.command()(compare)
@@ -77,11 +80,26 @@ def main() -> None:
     """Run the command line; errors for people become one message and an exit code."""
     with interrupted_by_signals():
         try:
-            app()
+            _answer()
         except (CoterieError, Interrupted) as error:
             with suppress(OSError):  # a closed terminal takes no message
                 _show(error)
             sys.exit(error.exit_code)
+
+
+def _answer() -> None:
+    """Do what was asked; exit with another code than 0 where a command says so."""
+    try:
+        code = app(standalone_mode=False)
+    except typer.Abort:
+        raise Interrupted("Stopped.") from None
+    except UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            typer.echo(str(error), err=True)
+            sys.exit(ConfigError.exit_code)
+        raise understood(error) from None
+    if code:
+        sys.exit(code)
 
 
 def _show(error: CoterieError | Interrupted) -> None:
@@ -111,10 +129,10 @@ def _about(
 
 @app.command()
 def run(
-    preset: Annotated[str, typer.Argument(help="What to run; see `coterie list`.")] = "digits",
+    preset: Preset = "digits",
     strategy: Strategies = None,
-    seed: FirstSeed = 0,
-    seeds: Seeds = 1,
+    seed: FirstSeedOrOwn = None,
+    seeds: SeedsOrOwn = None,
     rounds: Rounds = None,
     peers: Peers = None,
     scale: Scale = 1.0,
@@ -135,12 +153,14 @@ def run(
     chosen = find_preset(preset)
     changes = changed_settings(rounds, peers, data_root, trainer, device, change)
     labels = named_strategies(strategy)
-    configs = chosen.runs(labels, range(seed, seed + seeds), changes, scale=scale)
+    configs = chosen.runs(labels, chosen.numbers(seed, seeds), changes, scale=scale)
+    if any(config.runtime == "network" for config in configs):
+        raise ConfigError(f"Real peers run {preset}: coterie swarm --preset {preset}")
     check_sizes(configs)
-    folder = folder or new_folder(preset)
+    folder = folder or new_folder(chosen.name)
     with continuable(folder), watched(folder, live):
         experiment = Experiment.create(folder, configs)
-        run_shown(experiment, preset, threads, side_by_side)
+        run_shown(experiment, chosen.name, threads, side_by_side)
 
 
 @app.command()
@@ -148,8 +168,8 @@ def swarm(
     preset: Annotated[str, typer.Option(help="What to run; see `coterie list`.")] = "digits",
     strategy: Strategies = "kin",
     peers: Peers = 8,
-    seed: FirstSeed = 0,
-    seeds: Seeds = 1,
+    seed: FirstSeedOrOwn = None,
+    seeds: SeedsOrOwn = None,
     rounds: Rounds = None,
     scale: Scale = 1.0,
     change: Changes = None,
@@ -168,14 +188,15 @@ def swarm(
     from coterie.presets import find_preset
     from coterie.swarm.suitability import all_for_real_peers
 
+    chosen = find_preset(preset)
     changes = changed_settings(rounds, peers, data_root, trainer, device, change)
-    numbers = range(seed, seed + seeds)
-    configs = find_preset(preset).runs(named_strategies(strategy), numbers, changes, scale=scale)
+    numbers = chosen.numbers(seed, seeds)
+    configs = chosen.runs(named_strategies(strategy), numbers, changes, scale=scale)
     configs, notes = all_for_real_peers(configs, network, own_pace=own_pace)
     check_sizes(configs)
     for note in notes:
         errors.print(note, soft_wrap=True, highlight=False, markup=False)
-    folder = folder or new_folder(f"{preset}-swarm")
+    folder = folder or new_folder(f"{chosen.name}-swarm")
     with continuable(folder), watched(folder, live):
         experiment = Experiment.create(folder, configs)
         _run_swarm(experiment, keep_peers=keep_peers)
@@ -183,7 +204,7 @@ def swarm(
 
 @app.command()
 def sweep(
-    preset: Annotated[str, typer.Argument(help="What to run; see `coterie list`.")],
+    preset: Preset,
     vary: Annotated[
         list[str],
         typer.Option(
@@ -193,8 +214,8 @@ def sweep(
         ),
     ],
     strategy: Strategies = None,
-    seed: FirstSeed = 0,
-    seeds: Seeds = 1,
+    seed: FirstSeedOrOwn = None,
+    seeds: SeedsOrOwn = None,
     rounds: Rounds = None,
     peers: Peers = None,
     change: Changes = None,
@@ -219,16 +240,16 @@ def sweep(
     chosen = find_preset(preset)
     changes = changed_settings(rounds, peers, data_root, trainer, device, change)
     varied = sweeps.parse_vary(vary, changes)
-    numbers = range(seed, seed + seeds)
+    numbers = chosen.numbers(seed, seeds)
     configs, names = sweeps.grid(
         chosen, named_strategies(strategy), numbers, changes, varied, scale
     )
     check_sizes(configs)
     grid = Grid(varied=tuple(varied), changes=changes, scale=scale, select=select)
-    folder = folder or new_folder(preset)
+    folder = folder or new_folder(chosen.name)
     with continuable(folder), watched(folder, live):
         experiment = Experiment.create(folder, configs, names, grid)
-        run_shown(experiment, preset, threads, side_by_side)
+        run_shown(experiment, chosen.name, threads, side_by_side)
 
 
 @app.command()

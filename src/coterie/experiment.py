@@ -115,7 +115,7 @@ class Experiment:
         with locked(self.folder):
             # Read anew: another process may have added runs since this one opened the experiment.
             path = self.folder / EXPERIMENT
-            listed = _read(path).runs if path.exists() else ()
+            listed = read_contents(path).runs if path.exists() else ()
             if again := sorted({*names} & {*listed}):
                 raise ConfigError(f"{self.folder} holds a run {again[0]} already.")
             for run in added.runs:
@@ -143,7 +143,7 @@ class Experiment:
                     f"{folder} is not the folder of a run: it has neither {EXPERIMENT} nor "
                     f"{CONFIG}."
                 )
-        contents = _read(path)
+        contents = read_contents(path)
         runs = []
         for name in contents.runs:
             try:
@@ -379,7 +379,7 @@ def _write(folder: Path, contents: Contents) -> None:
     write_text(folder / EXPERIMENT, text)
 
 
-def _read(path: Path) -> Contents:
+def read_contents(path: Path) -> Contents:
     """Return what an experiment lists."""
     try:
         with explained(f"read {path}"):

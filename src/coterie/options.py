@@ -32,6 +32,19 @@ Strategies = Annotated[
 ]
 FirstSeed = Annotated[int, typer.Option(min=0, help="The first seed.")]
 Seeds = Annotated[int, typer.Option(min=1, help="How many seeds, one run each.")]
+FirstSeedOrOwn = Annotated[
+    int | None, typer.Option(min=0, help="The first seed.", show_default="0, or that of the file")
+]
+SeedsOrOwn = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="How many seeds, one run each.", show_default="1, or those of the file"
+    ),
+]
+Preset = Annotated[
+    str,
+    typer.Argument(help="A preset of `coterie list`, or a config.yaml, such as of another run."),
+]
 Rounds = Annotated[int | None, typer.Option(min=0, help="Rounds after the initial training.")]
 Changes = Annotated[
     list[str] | None,

@@ -38,6 +38,15 @@ class Preset:
     summary: str
     config: RunConfig
     variants: tuple[Variant, ...]
+    seeds: tuple[int, ...] = (0,)
+    """The seeds that are run if no others are asked for."""
+
+    def numbers(self, first: int | None, count: int | None) -> Sequence[int]:
+        """Return the seeds that are asked for, by the first and how many."""
+        if first is None and count is None:
+            return self.seeds
+        begin = self.seeds[0] if first is None else first
+        return range(begin, begin + (count or 1))
 
     def runs(
         self,
@@ -109,6 +118,8 @@ def baselines(fetches: int, *, alone_learning_rate: float | None = None) -> tupl
 def _check_options(variants: Sequence[Variant], changes: Mapping[str, Any]) -> None:
     """Refuse an option that none of the compared strategies has."""
     for key in changes:
+        if key not in RunConfig.model_fields and any(key in each.options() for each in variants):
+            raise ConfigError(f"There is no setting '{key}'. Did you mean strategy.{key}?")
         if not any(variant.accepts(key) for variant in variants):
             option = key.removeprefix("strategy.")
             known = {name for variant in variants for name in variant.options()}
