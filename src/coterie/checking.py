@@ -20,18 +20,20 @@ _SAFE_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 Kind = TypeVar("Kind", bound=Settings)
 
 
-def checked(kind: type[Kind], settings: Mapping[str, Any]) -> Kind:
+def checked(
+    kind: type[Kind], settings: Mapping[str, Any], context: Mapping[str, Any] | None = None
+) -> Kind:
     """Return checked settings; mistakes become a ConfigError that says what to do."""
     try:
-        return kind.model_validate(settings)
+        return kind.model_validate(settings, context=context)
     except ValidationError as error:
         raise ConfigError(
             "\n".join(_explain(dict(each), kind) for each in error.errors())
         ) from None
 
 
-def read_settings(kind: type[Kind], path: Path) -> Kind:
-    """Read settings from a YAML file."""
+def read_settings(kind: type[Kind], path: Path, context: Mapping[str, Any] | None = None) -> Kind:
+    """Read settings from a YAML file; `context` is for their validators."""
     try:
         with explained(f"read the configuration {path}"):
             settings = yaml.load(path.read_text(), Loader=_SAFE_LOADER)  # noqa: S506
@@ -40,7 +42,7 @@ def read_settings(kind: type[Kind], path: Path) -> Kind:
     if not isinstance(settings, dict):
         raise ConfigError(f"{path} does not hold a configuration.")
     try:
-        return checked(kind, settings)
+        return checked(kind, settings, context)
     except ConfigError as error:
         raise ConfigError(f"{path} cannot be used.\n{error}") from None
 

@@ -40,6 +40,7 @@ from coterie.options import (
     SeedsOrOwn,
     SideBySide,
     Strategies,
+    StrategyFiles,
     Threads,
     Trainer,
     changed_settings,
@@ -131,6 +132,7 @@ def _about(
 def run(
     preset: Preset = "digits",
     strategy: Strategies = None,
+    strategy_file: StrategyFiles = None,
     seed: FirstSeedOrOwn = None,
     seeds: SeedsOrOwn = None,
     rounds: Rounds = None,
@@ -148,11 +150,13 @@ def run(
     """Run an experiment: several strategies on the same data, from the same start."""
     from coterie.config import check_sizes
     from coterie.experiment import Experiment
+    from coterie.own_strategies import load_strategies
     from coterie.presets import find_preset
 
+    own = load_strategies(strategy_file)
     chosen = find_preset(preset)
     changes = changed_settings(rounds, peers, data_root, trainer, device, change)
-    labels = named_strategies(strategy)
+    labels = named_strategies(strategy) or chosen.labels_with(own)
     configs = chosen.runs(labels, chosen.numbers(seed, seeds), changes, scale=scale)
     if any(config.runtime == "network" for config in configs):
         raise ConfigError(f"Real peers run {preset}: coterie swarm --preset {preset}")
@@ -214,6 +218,7 @@ def sweep(
         ),
     ],
     strategy: Strategies = None,
+    strategy_file: StrategyFiles = None,
     seed: FirstSeedOrOwn = None,
     seeds: SeedsOrOwn = None,
     rounds: Rounds = None,
@@ -235,15 +240,16 @@ def sweep(
     from coterie import sweep as sweeps
     from coterie.config import check_sizes
     from coterie.experiment import Experiment, Grid
+    from coterie.own_strategies import load_strategies
     from coterie.presets import find_preset
 
+    own = load_strategies(strategy_file)
     chosen = find_preset(preset)
+    labels = named_strategies(strategy) or chosen.labels_with(own)
     changes = changed_settings(rounds, peers, data_root, trainer, device, change)
     varied = sweeps.parse_vary(vary, changes)
     numbers = chosen.numbers(seed, seeds)
-    configs, names = sweeps.grid(
-        chosen, named_strategies(strategy), numbers, changes, varied, scale
-    )
+    configs, names = sweeps.grid(chosen, labels, numbers, changes, varied, scale)
     check_sizes(configs)
     grid = Grid(varied=tuple(varied), changes=changes, scale=scale, select=select)
     folder = folder or new_folder(chosen.name)
@@ -255,13 +261,16 @@ def sweep(
 @app.command()
 def resume(
     folder: Annotated[Path, typer.Argument(help="The output folder of `coterie run`.")],
+    strategy_file: StrategyFiles = None,
     threads: Threads = None,
     side_by_side: SideBySide = None,
     live: Watch = False,
 ) -> None:
     """Continue an experiment that was interrupted; the results are as if it never was."""
     from coterie.experiment import Experiment
+    from coterie.own_strategies import load_strategies
 
+    load_strategies(strategy_file)
     with continuable(folder), watched(folder, live):
         experiment = Experiment.open(folder)
         config = experiment.runs[0].config

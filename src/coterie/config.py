@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 from torch import nn
 
 from coterie.checking import checked, read_settings
@@ -23,10 +23,14 @@ from coterie.models.architectures import architecture, check_fits
 from coterie.models.imagenet import load_imagenet_weights
 from coterie.settings import Settings
 from coterie.simulation.settings import SimulationSettings
-from coterie.strategies import DEFAULT_STRATEGY, make_strategy
+from coterie.sizes import check_size
+from coterie.strategies import DEFAULT_STRATEGY, STRATEGIES, make_strategy
 
 LINEAR = "linear-regression"
 """The dataset name under which synthetic regression is made, one task per time it is named."""
+
+SAVED = {"saved": True}
+"""The context in which configurations are read that were checked when they were written."""
 
 
 def _absolute(path: Path | None) -> Path | None:
@@ -104,8 +108,10 @@ class RunConfig(SimulationSettings):
 
     @field_validator("strategy")
     @classmethod
-    def _fill_in_options(cls, strategy: dict[str, Any]) -> dict[str, Any]:
+    def _fill_in_options(cls, strategy: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         """Check the options and write out those left at their defaults."""
+        if info.context == SAVED and strategy.get("name") not in STRATEGIES:
+            return strategy  # of a user's own file: only to go on with the run is it needed
         options = {key: value for key, value in strategy.items() if key != "name"}
         name = str(strategy.get("name", DEFAULT_STRATEGY))
         return {"name": name, **make_strategy(name, options).options()}
@@ -145,6 +151,7 @@ def check_sizes(configs: Iterable[RunConfig]) -> None:
     """Find out before anything is written what cannot work in a network of this size."""
     for config in configs:
         strategy = make_strategy(config.strategy["name"], config.strategy_options())
+        check_size(config, strategy)
         strategy.check(config.peers.count)
         config.watch.check(config.peers.count)
 
@@ -156,7 +163,7 @@ def to_yaml(config: RunConfig) -> str:
 
 def read_yaml(path: Path) -> RunConfig:
     """Read a configuration that `to_yaml` wrote."""
-    return read_settings(RunConfig, path)
+    return read_settings(RunConfig, path, SAVED)
 
 
 def build_model(config: RunConfig, num_outputs: int) -> nn.Module:

@@ -29,6 +29,7 @@ from coterie.failures import Failures, how_to_continue, resume_command
 from coterie.learning.choice import Tell, check_training, load_before_fork
 from coterie.learning.parallel import can_fork
 from coterie.models.architectures import architecture
+from coterie.own_strategies import check_strategies
 from coterie.reports.tables import Outcome
 from coterie.settings import Settings
 from coterie.side_by_side import Line, SideBySide
@@ -176,6 +177,8 @@ class Experiment:
         """
         self.was_asked_to_stop = False
         waiting = [run for run in self.runs if run.outcome is None]
+        strategies = {run.folder: run.config.strategy["name"] for run in waiting}
+        check_strategies(strategies, resume_command(self.folder), tell)
         failures = Failures(self.folder, len(self.runs), len(waiting))
         audience = Audience(
             on_round or (lambda run, glimpse: None), on_end or (lambda run: None), tell

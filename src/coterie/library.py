@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -16,6 +16,7 @@ from coterie.data.own import OwnData, PeerData
 from coterie.models.layout import Layout
 from coterie.models.vector import FlatModule
 from coterie.reports.tables import Outcome, outcome
+from coterie.simulation.concerns import concerns
 from coterie.simulation.recorder import Recorder
 from coterie.simulation.round import Round
 from coterie.simulation.run import run_to_end
@@ -37,6 +38,11 @@ class Result:
     """Every model sent: round, receiver, sender, kind, bytes, delivered, merge weight."""
     outcome: Outcome
     """Means over clusters and over all peers."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Why the results may be worth nothing, such as that models are no better than guessing."""
+        return self.outcome.warnings
 
     @property
     def test_accuracy(self) -> npt.NDArray[np.float64]:
@@ -86,11 +92,14 @@ def simulate(
             layout=simulation.state.layout,
             metrics=metrics,
             exchanges=recorder.table("exchanges"),
-            outcome=outcome(
-                metrics,
-                make().name,
-                simulation.settings.seed,
-                world.cluster_names,
-                is_accuracy=world.is_classification,
+            outcome=replace(
+                outcome(
+                    metrics,
+                    make().name,
+                    simulation.settings.seed,
+                    world.cluster_names,
+                    is_accuracy=world.is_classification,
+                ),
+                warnings=concerns(simulation, metrics),
             ),
         )

@@ -46,7 +46,7 @@ SLIPS = {
     "swarm digits": "Did you mean coterie swarm --preset digits?",
     "run digits --rounds": "Option '--rounds' requires an argument",
     "run digits --rounds ten": "--rounds ten cannot be used: expected a whole number.",
-    "run digits --seeds=0": "--seeds 0 cannot be used: expected a value greater than or equal to 1.",
+    "run digits --seeds=0": "--seeds 0 cannot be used: expected a value greater than",
     "run digits --device tpu": "--device tpu cannot be used: expected one of 'auto', 'cpu'",
     "resume": "Missing argument 'FOLDER': The output folder of `coterie run`.",
     "sweep digits": "such as --vary training.learning_rate=0.001,0.0003.",

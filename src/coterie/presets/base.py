@@ -9,6 +9,7 @@ from typing import Any
 from coterie.config import RunConfig, with_changes
 from coterie.errors import ConfigError, nearest
 from coterie.presets.scaling import check_scale, scaled
+from coterie.sizes import check_number_of_runs
 from coterie.strategies import make_strategy
 
 
@@ -61,6 +62,10 @@ class Preset:
         A scale below 1 shrinks rounds and peers, see `scaling`; what is changed stays as changed.
         """
         check_scale(scale)
+        labelled = labels or self.variants
+        check_number_of_runs(
+            len(labelled) * len(seeds), f"{len(labelled)} strategies with {len(seeds):,} seeds"
+        )
         variants = self.compared(labels)
         _check_options(variants, changes)
         configs = [self._configured(variant, changes, scale) for variant in variants]
@@ -69,6 +74,10 @@ class Preset:
     def compared(self, labels: Sequence[str] | None) -> Sequence[Variant]:
         """Return the variants of these labels; without any, all of the preset's own."""
         return [self._variant(label) for label in labels] if labels else self.variants
+
+    def labels_with(self, more: Sequence[str]) -> list[str]:
+        """Return the labels of the preset's own variants, and more strategies."""
+        return [*(variant.label for variant in self.variants), *more]
 
     def _configured(self, variant: Variant, changes: Mapping[str, Any], scale: float) -> RunConfig:
         """Return the configuration of a variant, with the changes that concern it."""

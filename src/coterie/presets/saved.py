@@ -8,6 +8,7 @@ from typing import Any
 
 from coterie.config import RunConfig, read_yaml
 from coterie.errors import ConfigError, StorageError
+from coterie.own_strategies import check_known
 from coterie.presets.base import Preset, Variant
 
 CONFIG, EXPERIMENT = "config.yaml", "experiment.yaml"
@@ -44,6 +45,7 @@ def saved_preset(path: Path) -> Preset:
 def _labelled(path: Path) -> RunConfig:
     """Read a configuration; where a user gave no label, its strategy is its label."""
     config = read_yaml(path)
+    check_known(config.strategy["name"], path.parent, f"coterie run {path}")
     if "label" in config.model_fields_set:
         return config
     return config.model_copy(update={"label": config.strategy["name"]})

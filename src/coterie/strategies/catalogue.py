@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from coterie.errors import ConfigError, nearest
+from coterie.settings import check_integers
 from coterie.strategies.base import Strategy
 from coterie.strategies.central import Central
 from coterie.strategies.dac import DAC
@@ -68,6 +69,12 @@ def make_strategy(name: str, options: Mapping[str, Any] | None = None) -> Strate
             raise ConfigError(
                 f"Strategy '{name}' has no option '{option}'.{nearest(option, known)}"
             )
+    for option, value in (options or {}).items():
+        try:
+            check_integers(value)
+        except ValueError as error:
+            message = f"strategy.{option} = {value!r} cannot be used: {error}."
+            raise ConfigError(message) from None
     try:
         made: Strategy | ServerStrategy = _checker(kind).validate_python(dict(options or {}))
     except ValidationError as error:

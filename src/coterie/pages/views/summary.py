@@ -9,7 +9,7 @@ from coterie.gathering import FoundRun, about_poison
 from coterie.pages.subjects import Subject
 from coterie.pages.views.base import Json
 from coterie.pages.views.gains import gains
-from coterie.reports.tables import Column, Outcome, confidence, result_columns
+from coterie.reports.tables import Column, Outcome, confidence, result_columns, warnings
 
 
 def summary(subject: Subject) -> Json:
@@ -25,7 +25,11 @@ def summary(subject: Subject) -> Json:
             *about_poison(subject.by_label),
         ],
         "table": _table(subject, outcomes, ranking[0][0] if ranking and not going_on else None),
-        "problems": [*subject.problems, *_unfinished(subject)],
+        "problems": [
+            *subject.problems,
+            *_unfinished(subject),
+            *warnings([each for mine in outcomes.values() for each in mine]),
+        ],
     }
 
 
