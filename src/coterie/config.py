@@ -23,8 +23,14 @@ from coterie.models.architectures import architecture, check_fits
 from coterie.models.imagenet import load_imagenet_weights
 from coterie.settings import Settings
 from coterie.simulation.settings import SimulationSettings
-from coterie.sizes import check_size
-from coterie.strategies import DEFAULT_STRATEGY, STRATEGIES, make_strategy
+from coterie.sizes import ROW_BYTES, check_epochs, check_memory, check_models
+from coterie.strategies import (
+    DEFAULT_STRATEGY,
+    STRATEGIES,
+    ServerStrategy,
+    Strategy,
+    make_strategy,
+)
 
 LINEAR = "linear-regression"
 """The dataset name under which synthetic regression is made, one task per time it is named."""
@@ -154,6 +160,24 @@ def check_sizes(configs: Iterable[RunConfig]) -> None:
         check_size(config, strategy)
         strategy.check(config.peers.count)
         config.watch.check(config.peers.count)
+
+
+def check_size(config: RunConfig, strategy: Strategy | ServerStrategy) -> None:
+    """Refuse a run whose models, data or order of samples cannot be in memory."""
+    peers = config.peers
+    servers = strategy.num_models(1) if isinstance(strategy, ServerStrategy) else 0
+    size = architecture(config.model.name).num_parameters
+    check_models(peers.count, size, servers, compares_bests=config.compare_bests)
+    steps = config.drift.num_steps(config.rounds)
+    check_memory(
+        steps * peers.num_samples * ROW_BYTES,
+        f"{peers.count:,} peers with {peers.num_samples:,} samples, dealt out {steps:,} times,",
+        "Lower peers.count, peers.train_size, peers.validation_size or the number of shifts.",
+    )
+    options = config.strategy_options().items()
+    epochs = {f"strategy.{key}": value for key, value in options if key.endswith("epochs")}
+    for key, value in {"training.epochs": config.training.epochs, **epochs}.items():
+        check_epochs(value or 0, peers.train_size, key)
 
 
 def to_yaml(config: RunConfig) -> str:

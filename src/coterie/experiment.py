@@ -228,9 +228,9 @@ class Experiment:
                     how_to_continue=how_to_continue(self.folder),
                 )
             except Interrupted as stopped:
-                failed = isinstance(stopped.__cause__, CoterieError)
-                if failed:
-                    failures.add(run.folder.name, stopped.__cause__)
+                failed = stopped.__cause__
+                if isinstance(failed, CoterieError):
+                    failures.add(run.folder.name, failed)
                 if failures.num_not_started or not (failed or run.outcome):
                     raise
                 self.was_asked_to_stop = True

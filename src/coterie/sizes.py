@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import psutil
 
 from coterie.errors import ConfigError
-from coterie.models.architectures import architecture
-from coterie.strategies.base import Strategy
-from coterie.strategies.server import ServerStrategy
-
-if TYPE_CHECKING:
-    from coterie.config import RunConfig
 
 MAX_RUNS = 10_000
 """How many runs one command may ask for."""
@@ -31,24 +23,6 @@ def check_number_of_runs(count: int, what: str) -> None:
             f"{what} are {count:,} runs; one command makes at most {MAX_RUNS:,}. Ask for fewer, or "
             "split them into several commands."
         )
-
-
-def check_size(config: RunConfig, strategy: Strategy | ServerStrategy) -> None:
-    """Refuse a run whose models, data or order of samples cannot be in memory."""
-    peers = config.peers
-    servers = strategy.num_models(1) if isinstance(strategy, ServerStrategy) else 0
-    size = architecture(config.model.name).num_parameters
-    check_models(peers.count, size, servers, compares_bests=config.compare_bests)
-    steps = config.drift.num_steps(config.rounds)
-    check_memory(
-        steps * peers.num_samples * ROW_BYTES,
-        f"{peers.count:,} peers with {peers.num_samples:,} samples, dealt out {steps:,} times,",
-        "Lower peers.count, peers.train_size, peers.validation_size or the number of shifts.",
-    )
-    options = config.strategy_options().items()
-    epochs = {f"strategy.{key}": value for key, value in options if key.endswith("epochs")}
-    for key, value in {"training.epochs": config.training.epochs, **epochs}.items():
-        check_epochs(value or 0, peers.train_size, key)
 
 
 def check_models(

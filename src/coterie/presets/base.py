@@ -77,7 +77,7 @@ class Preset:
 
     def labels_with(self, more: Sequence[str]) -> list[str]:
         """Return the labels of the preset's own variants, and more strategies."""
-        return [*(variant.label for variant in self.variants), *more]
+        return list(dict.fromkeys([*(variant.label for variant in self.variants), *more]))
 
     def _configured(self, variant: Variant, changes: Mapping[str, Any], scale: float) -> RunConfig:
         """Return the configuration of a variant, with the changes that concern it."""
