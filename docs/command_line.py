@@ -20,7 +20,7 @@ INTRODUCTION = """# Command line
 
 Every command with its options, as `--help` shows them. Exit codes: 0 done, 1 a defect in Coterie,
 2 a setting that cannot work, 3 data, 4 files, 5 training that diverged, 6 a strategy that broke the
-rules, 130 stopped by Ctrl-C. `coterie --version` says which version this is.
+rules, 130 stopped by Ctrl-C, SIGTERM or SIGHUP. `coterie --version` says which version this is.
 """
 # In the order in which people meet them.
 ORDER = (

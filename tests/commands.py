@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import io
-import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,7 +45,6 @@ def coterie(*arguments: object) -> Answer:
     """Run the real command line in this process; whatever escapes it fails the test."""
     out, err = io.StringIO(), io.StringIO()
     code = 0
-    handler = signal.getsignal(signal.SIGINT)
     with (
         pytest.MonkeyPatch.context() as patch,
         contextlib.redirect_stdout(out),
@@ -56,18 +55,26 @@ def coterie(*arguments: object) -> Answer:
             main()
         except SystemExit as end:
             code = end.code
-        finally:
-            signal.signal(signal.SIGINT, handler)
     return Answer(code, out.getvalue(), err.getvalue())
 
 
-def start(*arguments: object) -> subprocess.Popen[str]:
-    """Start the command line in a process of its own."""
+def start(
+    *arguments: object,
+    ignored: Sequence[int] = (),
+    in_own_group: bool = False,
+    module: str = "coterie.cli",
+) -> subprocess.Popen[str]:
+    """Start the command line in a process of its own, which inherits some signals as ignored."""
+    program = [sys.executable, "-m", module, *map(str, arguments)]
+    if ignored:
+        trap = f"trap '' {' '.join(str(int(number)) for number in ignored)}"
+        program = ["sh", "-c", f'{trap}; exec "$@"', "sh", *program]
     return subprocess.Popen(
-        [sys.executable, "-m", "coterie.cli", *map(str, arguments)],
+        program,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        start_new_session=in_own_group,
     )
 
 

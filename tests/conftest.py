@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from signals_of_a_terminal import heed_signals
 from torch import nn
 from worlds import classify, small_module
 
@@ -17,6 +18,8 @@ from coterie.strategies.base import Strategy
 
 # What trains by itself depends on whether there is a GPU; the tests are of a computer without.
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
+# Here, so that all processes which tests start inherit it.
+heed_signals()
 
 
 @pytest.fixture

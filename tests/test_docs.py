@@ -121,8 +121,10 @@ def test_a_new_strategy_costs_at_most_40_lines_and_one_test():
 
 
 def test_the_new_strategy_satisfies_what_every_strategy_must(tmp_path):
-    """Registered as its page says, it is found by the conformance tests, like any other."""
+    """Made known as --strategy-file does, it is found by the conformance tests, like any other."""
     write_files(NEW_STRATEGY, tmp_path)
+    load = "from coterie.own_strategies import load_strategies\n\nload_strategies([{!r}])\n"
+    (tmp_path / "mine.py").write_text(load.format(str(tmp_path / "first_order.py")))
     tests = ("tests/conformance/test_every_strategy.py", "tests/simulation/test_reproducibility.py")
     options = ("-p", "no:xdist", "-p", "no:cacheprovider", "-p", "mine", "-k", "first-order")
     summary = python(tmp_path, "-m", "pytest", *options, *tests, cwd=ROOT)

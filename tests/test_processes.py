@@ -1,4 +1,4 @@
-"""Worker processes, and a Ctrl-C that comes while they start."""
+"""Worker processes, and signals that come while they start, or go to their whole group."""
 
 from __future__ import annotations
 
@@ -6,45 +6,75 @@ import multiprocessing
 import os
 import signal
 import threading
-import time
 from multiprocessing.synchronize import Event
 
 import pytest
 
+from coterie.errors import Interrupted
 from coterie.learning.parallel import can_fork
 from coterie.processes import follow, starting
+from coterie.signals import NAMES, interrupted_by_signals
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="needs forked processes")
 
 
-def begin_slowly(parent: int, has_begun: Event) -> None:
+every_signal = pytest.mark.parametrize("number", NAMES, ids=NAMES.values())
+
+
+def begin_slowly(parent: int, number: int, has_begun: Event, was_signalled: Event) -> None:
     has_begun.set()
-    time.sleep(0.3)
+    was_signalled.wait()
     follow(parent)
-    os.kill(os.getpid(), signal.SIGINT)  # from now on it is ignored
+    os.kill(os.getpid(), number)  # from now on it is ignored
 
 
-def test_ctrl_c_does_not_end_a_worker_that_is_starting():
+def test_only_sigterm_of_its_parent_ends_a_worker():
     context = multiprocessing.get_context("fork")
-    has_begun = context.Event()
-    worker = context.Process(target=begin_slowly, args=(os.getpid(), has_begun))
+    is_ready = context.Event()
+
+    def work(parent: int) -> None:
+        follow(parent)
+        for number in NAMES:
+            os.kill(os.getpid(), number)
+        is_ready.set()
+        signal.pause()
+
+    worker = context.Process(target=work, args=(os.getpid(),))
+    with starting():
+        worker.start()
+    assert is_ready.wait(60)
+    assert worker.is_alive()
+    worker.terminate()
+    worker.join(60)
+    assert worker.exitcode == 1
+
+
+@every_signal
+def test_no_signal_of_a_group_ends_a_worker_that_is_starting(number):
+    context = multiprocessing.get_context("fork")
+    has_begun, was_signalled = context.Event(), context.Event()
+    arguments = (os.getpid(), number, has_begun, was_signalled)
+    worker = context.Process(target=begin_slowly, args=arguments)
     with starting():
         worker.start()
     has_begun.wait()
-    os.kill(worker.pid, signal.SIGINT)
-    worker.join()
+    # From another process, as from a terminal: what its parent sends is meant for it.
+    os.waitpid(os.posix_spawnp("kill", ["kill", f"-{int(number)}", str(worker.pid)], os.environ), 0)
+    was_signalled.set()
+    worker.join(60)
     assert worker.exitcode == 0
 
 
-def test_ctrl_c_while_workers_start_is_not_lost():
+@every_signal
+def test_a_signal_while_workers_start_is_not_lost(number):
     has_started = []
 
     def start() -> None:
         with starting():
             # Not to the process: one of its other threads would take it at once.
-            signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+            signal.pthread_kill(threading.get_ident(), number)
             has_started.append(True)
 
-    with pytest.raises(KeyboardInterrupt):
+    with interrupted_by_signals(), pytest.raises(Interrupted, match=NAMES[number]):
         start()
     assert has_started

@@ -1,16 +1,16 @@
 """The command line: coterie run, swarm, sweep, study, resume, analyse, list, data, bench.
 
 Exit codes: 0 done · 2 a setting cannot work · 3 data missing or damaged · 4 a file cannot be
-written or read · 5 training diverged · 6 a strategy broke the rules · 130 stopped by Ctrl-C.
+written or read · 5 training diverged · 6 a strategy broke the rules · 130 stopped by Ctrl-C,
+SIGTERM or SIGHUP.
 """
 
 from __future__ import annotations
 
-import signal
 import sys
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -28,17 +28,19 @@ from coterie.options import (
     Changes,
     DataRoot,
     Device,
-    FirstSeed,
+    FirstSeedOrOwn,
     KeepPeers,
     Out,
     OwnPace,
     PeerNetwork,
     Peers,
+    Preset,
     Rounds,
     Scale,
-    Seeds,
+    SeedsOrOwn,
     SideBySide,
     Strategies,
+    StrategyFiles,
     Threads,
     Trainer,
     changed_settings,
@@ -48,6 +50,8 @@ from coterie.options import (
 from coterie.pages.command import report
 from coterie.peer.command import app as peer
 from coterie.showing import continuable, results_shown, run_shown
+from coterie.signals import interrupted_by_signals
+from coterie.slips import UsageError, understood
 from coterie.studies.command import study
 from coterie.watching.command import Watch, watch, watched
 
@@ -56,10 +60,12 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     help="Personalised decentralised deep learning.",
-    epilog="Exit codes: 0 done, 2 setting, 3 data, 4 storage, 5 training, 6 strategy, 130 Ctrl-C.",
+    epilog="Exit codes: 0 done, 2 setting, 3 data, 4 storage, 5 training, 6 strategy, 130 Ctrl-C,"
+    " SIGTERM or SIGHUP.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(bench)
 app.command()(compare)
@@ -73,16 +79,35 @@ app.add_typer(peer, name="peer")
 
 def main() -> None:
     """Run the command line; errors for people become one message and an exit code."""
-    signal.signal(signal.SIGINT, _stop)
+    with interrupted_by_signals():
+        try:
+            _answer()
+        except (CoterieError, Interrupted) as error:
+            with suppress(OSError):  # a closed terminal takes no message
+                _show(error)
+            sys.exit(error.exit_code)
+
+
+def _answer() -> None:
+    """Do what was asked; exit with another code than 0 where a command says so."""
     try:
-        app()
-    except (CoterieError, Interrupted) as error:
-        notes = getattr(error, "__notes__", [])
-        word = "" if isinstance(error, Interrupted) else "[bold red]Error:[/] "
-        errors.print(f"{word}{escape(str(error))}", soft_wrap=True, highlight=False)
-        for note in notes:
-            errors.print(escape(note), soft_wrap=True, highlight=False)
-        sys.exit(error.exit_code)
+        code = app(standalone_mode=False)
+    except typer.Abort:
+        raise Interrupted("Stopped.") from None
+    except UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            typer.echo(str(error), err=True)
+            sys.exit(ConfigError.exit_code)
+        raise understood(error) from None
+    if code:
+        sys.exit(code)
+
+
+def _show(error: CoterieError | Interrupted) -> None:
+    word = "" if isinstance(error, Interrupted) else "[bold red]Error:[/] "
+    errors.print(f"{word}{escape(str(error))}", soft_wrap=True, highlight=False)
+    for note in getattr(error, "__notes__", []):
+        errors.print(escape(note), soft_wrap=True, highlight=False)
 
 
 def _tell_version(is_asked: bool) -> None:
@@ -103,17 +128,13 @@ def _about(
     """Stand before all commands, with the options that need none."""
 
 
-def _stop(number: int, frame: FrameType | None) -> None:
-    """Answer Ctrl-C outside of rounds, where nothing has to be finished first."""
-    raise Interrupted("Stopped by Ctrl-C.")
-
-
 @app.command()
 def run(
-    preset: Annotated[str, typer.Argument(help="What to run; see `coterie list`.")] = "digits",
+    preset: Preset = "digits",
     strategy: Strategies = None,
-    seed: FirstSeed = 0,
-    seeds: Seeds = 1,
+    strategy_file: StrategyFiles = None,
+    seed: FirstSeedOrOwn = None,
+    seeds: SeedsOrOwn = None,
     rounds: Rounds = None,
     peers: Peers = None,
     scale: Scale = 1.0,
@@ -129,18 +150,22 @@ def run(
     """Run an experiment: several strategies on the same data, from the same start."""
     from coterie.config import check_sizes
     from coterie.experiment import Experiment
+    from coterie.own_strategies import load_strategies
     from coterie.presets import find_preset
 
+    own = load_strategies(strategy_file)
     chosen = find_preset(preset)
     changes = changed_settings(rounds, peers, data_root, trainer, device, change)
-    labels = named_strategies(strategy)
-    configs = chosen.runs(labels, range(seed, seed + seeds), changes, scale=scale)
+    labels = named_strategies(strategy) or chosen.labels_with(own)
+    configs = chosen.runs(labels, chosen.numbers(seed, seeds), changes, scale=scale)
+    if any(config.runtime == "network" for config in configs):
+        raise ConfigError(f"Real peers run {preset}: coterie swarm --preset {preset}")
     check_sizes(configs)
     tell_notes(chosen.notes(configs))
-    folder = folder or new_folder(preset)
+    folder = folder or new_folder(chosen.name)
     with continuable(folder), watched(folder, live):
         experiment = Experiment.create(folder, configs)
-        run_shown(experiment, preset, threads, side_by_side)
+        run_shown(experiment, chosen.name, threads, side_by_side)
 
 
 @app.command()
@@ -148,8 +173,8 @@ def swarm(
     preset: Annotated[str, typer.Option(help="What to run; see `coterie list`.")] = "digits",
     strategy: Strategies = "kin",
     peers: Peers = 8,
-    seed: FirstSeed = 0,
-    seeds: Seeds = 1,
+    seed: FirstSeedOrOwn = None,
+    seeds: SeedsOrOwn = None,
     rounds: Rounds = None,
     scale: Scale = 1.0,
     change: Changes = None,
@@ -170,12 +195,12 @@ def swarm(
 
     chosen = find_preset(preset)
     changes = changed_settings(rounds, peers, data_root, trainer, device, change)
-    numbers = range(seed, seed + seeds)
+    numbers = chosen.numbers(seed, seeds)
     configs = chosen.runs(named_strategies(strategy), numbers, changes, scale=scale)
     configs, notes = all_for_real_peers(configs, network, own_pace=own_pace)
     check_sizes(configs)
     tell_notes([*chosen.notes(configs), *notes])
-    folder = folder or new_folder(f"{preset}-swarm")
+    folder = folder or new_folder(f"{chosen.name}-swarm")
     with continuable(folder), watched(folder, live):
         experiment = Experiment.create(folder, configs)
         _run_swarm(experiment, keep_peers=keep_peers)
@@ -183,7 +208,7 @@ def swarm(
 
 @app.command()
 def sweep(
-    preset: Annotated[str, typer.Argument(help="What to run; see `coterie list`.")],
+    preset: Preset,
     vary: Annotated[
         list[str],
         typer.Option(
@@ -193,8 +218,9 @@ def sweep(
         ),
     ],
     strategy: Strategies = None,
-    seed: FirstSeed = 0,
-    seeds: Seeds = 1,
+    strategy_file: StrategyFiles = None,
+    seed: FirstSeedOrOwn = None,
+    seeds: SeedsOrOwn = None,
     rounds: Rounds = None,
     peers: Peers = None,
     change: Changes = None,
@@ -214,34 +240,38 @@ def sweep(
     from coterie import sweep as sweeps
     from coterie.config import check_sizes
     from coterie.experiment import Experiment, Grid
+    from coterie.own_strategies import load_strategies
     from coterie.presets import find_preset
 
+    own = load_strategies(strategy_file)
     chosen = find_preset(preset)
+    labels = named_strategies(strategy) or chosen.labels_with(own)
     changes = changed_settings(rounds, peers, data_root, trainer, device, change)
     varied = sweeps.parse_vary(vary, changes)
-    numbers = range(seed, seed + seeds)
-    configs, names = sweeps.grid(
-        chosen, named_strategies(strategy), numbers, changes, varied, scale
-    )
+    numbers = chosen.numbers(seed, seeds)
+    configs, names = sweeps.grid(chosen, labels, numbers, changes, varied, scale)
     check_sizes(configs)
     tell_notes(chosen.notes(configs))
     grid = Grid(varied=tuple(varied), changes=changes, scale=scale, select=select)
-    folder = folder or new_folder(preset)
+    folder = folder or new_folder(chosen.name)
     with continuable(folder), watched(folder, live):
         experiment = Experiment.create(folder, configs, names, grid)
-        run_shown(experiment, preset, threads, side_by_side)
+        run_shown(experiment, chosen.name, threads, side_by_side)
 
 
 @app.command()
 def resume(
     folder: Annotated[Path, typer.Argument(help="The output folder of `coterie run`.")],
+    strategy_file: StrategyFiles = None,
     threads: Threads = None,
     side_by_side: SideBySide = None,
     live: Watch = False,
 ) -> None:
     """Continue an experiment that was interrupted; the results are as if it never was."""
     from coterie.experiment import Experiment
+    from coterie.own_strategies import load_strategies
 
+    load_strategies(strategy_file)
     with continuable(folder), watched(folder, live):
         experiment = Experiment.open(folder)
         config = experiment.runs[0].config

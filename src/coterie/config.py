@@ -22,10 +22,20 @@ from coterie.models.architectures import architecture, check_fits
 from coterie.models.imagenet import load_imagenet_weights
 from coterie.settings import Settings, checked, read_settings
 from coterie.simulation.settings import SimulationSettings
-from coterie.strategies import DEFAULT_STRATEGY, make_strategy
+from coterie.sizes import ROW_BYTES, check_epochs, check_memory, check_models
+from coterie.strategies import (
+    DEFAULT_STRATEGY,
+    STRATEGIES,
+    ServerStrategy,
+    Strategy,
+    make_strategy,
+)
 
 LINEAR = "linear-regression"
 """The dataset name under which synthetic regression is made, one task per time it is named."""
+
+SAVED = {"saved": True}
+"""The context in which configurations are read that were checked when they were written."""
 
 
 def _absolute(path: Path | None) -> Path | None:
@@ -103,13 +113,15 @@ class RunConfig(SimulationSettings):
 
     @field_validator("strategy")
     @classmethod
-    def _fill_in_options(cls, strategy: dict[str, Any], others: ValidationInfo) -> dict[str, Any]:
+    def _fill_in_options(cls, strategy: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         """Check the options and write out the defaults, lowered where there are fewer peers."""
+        if info.context == SAVED and strategy.get("name") not in STRATEGIES:
+            return strategy  # of a user's own file: only to go on with the run is it needed
         options = {key: value for key, value in strategy.items() if key != "name"}
         name = str(strategy.get("name", DEFAULT_STRATEGY))
         made = make_strategy(name, options)
-        if "peers" in others.data:  # not if the group of peers has a mistake, which is said then
-            made.lower_defaults(others.data["peers"].count)
+        if "peers" in info.data:  # not if the group of peers has a mistake, which is said then
+            made.lower_defaults(info.data["peers"].count)
         return {"name": name, **made.options()}
 
     def strategy_options(self) -> dict[str, Any]:
@@ -147,8 +159,27 @@ def check_sizes(configs: Iterable[RunConfig]) -> None:
     """Find out before anything is written what cannot work in a network of this size."""
     for config in configs:
         strategy = make_strategy(config.strategy["name"], config.strategy_options())
+        check_size(config, strategy)
         strategy.check(config.peers.count)
         config.watch.check(config.peers.count)
+
+
+def check_size(config: RunConfig, strategy: Strategy | ServerStrategy) -> None:
+    """Refuse a run whose models, data or order of samples cannot be in memory."""
+    peers = config.peers
+    servers = strategy.num_models(1) if isinstance(strategy, ServerStrategy) else 0
+    size = architecture(config.model.name).num_parameters
+    check_models(peers.count, size, servers, compares_bests=config.compare_bests)
+    steps = config.drift.num_steps(config.rounds)
+    check_memory(
+        steps * peers.num_samples * ROW_BYTES,
+        f"{peers.count:,} peers with {peers.num_samples:,} samples, dealt out {steps:,} times,",
+        "Lower peers.count, peers.train_size, peers.validation_size or the number of shifts.",
+    )
+    options = config.strategy_options().items()
+    epochs = {f"strategy.{key}": value for key, value in options if key.endswith("epochs")}
+    for key, value in {"training.epochs": config.training.epochs, **epochs}.items():
+        check_epochs(value or 0, peers.train_size, key)
 
 
 def to_yaml(config: RunConfig) -> str:
@@ -158,7 +189,7 @@ def to_yaml(config: RunConfig) -> str:
 
 def read_yaml(path: Path) -> RunConfig:
     """Read a configuration that `to_yaml` wrote."""
-    return read_settings(RunConfig, path)
+    return read_settings(RunConfig, path, SAVED)
 
 
 def build_model(config: RunConfig, num_outputs: int) -> nn.Module:

@@ -8,7 +8,7 @@ CoterieError                 exit code
 │   └── WorkerDied           5   a process that was killed, most likely for want of memory
 └── StrategyError            6   a strategy that broke the rules of the requests
 
-Interrupted                  130 the user pressed Ctrl-C: no error, so nobody takes it for one
+Interrupted                  130 Ctrl-C, SIGTERM or SIGHUP asked to stop: not an error
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class StrategyError(CoterieError):
 
 
 class Interrupted(BaseException):
-    """The user pressed Ctrl-C; what was computed is kept.
+    """Ctrl-C, SIGTERM or SIGHUP asked to stop; what was computed is kept.
 
     It may come at any moment, also within code that survives every `Exception`, such as an import
     that is tried: there it would be lost.

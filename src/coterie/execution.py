@@ -3,6 +3,7 @@
 RUN/config.yaml         the full resolved configuration
 RUN/software.json       the versions the results were made with
 RUN/started.json        when the run was started, and by which command
+RUN/strategy.json       where the strategy is defined, if it is not one of Coterie's
 RUN/clusters.json       what the true clusters are called, from the beginning of the run on
 RUN/*.parquet           the tables (parts in folders of the same names meanwhile)
 RUN/checkpoints/        the newest two checkpoints; deleted when the run has finished
@@ -29,9 +30,11 @@ from coterie.config import RunConfig, build_model, to_yaml
 from coterie.data.scenario import Scenario
 from coterie.errors import Interrupted, StorageError
 from coterie.learning.choice import Tell
+from coterie.own_strategies import note_origin
 from coterie.provenance import SOFTWARE, write_start
 from coterie.reports.tables import Outcome, outcome
 from coterie.simulation.checkpoint import Checkpoints
+from coterie.simulation.concerns import concerns
 from coterie.simulation.recorder import Recorder
 from coterie.simulation.round import Round
 from coterie.simulation.run import run_to_end
@@ -98,6 +101,7 @@ class Run:
         """Make the folder of a run that is about to begin."""
         make_folder(self.folder)
         write_text(self.folder / CONFIG, to_yaml(self.config))
+        note_origin(self.folder, self.config.strategy["name"])
         write_text(self.folder / SOFTWARE, json.dumps(software_versions(), indent=2))
         write_start(self.folder)
 
@@ -143,7 +147,7 @@ def execute(
                 )
                 finish(run, recorder, simulation)
                 if was_asked and asked_to_stop is None:
-                    raise Interrupted(f"Stopped by Ctrl-C; {run.folder.name} has finished.")
+                    raise Interrupted(f"Stopped; {run.folder.name} has finished.")
             except StorageError as error:
                 # What was wrong before the first round would be wrong again.
                 if simulation.next_round > 0:
@@ -170,7 +174,11 @@ def finish(run: Run, recorder: Recorder, simulation: Simulation) -> None:
     )
     losses, accuracies = simulation.state.validate_best()
     honest = (accuracies if is_accuracy else losses)[~simulation.state.poisoning.peers]
-    reached = replace(tested, validation=float(honest.mean()))
+    reached = replace(
+        tested,
+        validation=float(honest.mean()),
+        warnings=concerns(simulation, recorder.table("metrics")),
+    )
     write_text(run.folder / SUMMARY, json.dumps(asdict(reached), indent=2))
     with explained(f"remove the checkpoints of {run.folder}"):
         if (run.folder / "checkpoints").exists():  # real peers have their own

@@ -29,10 +29,11 @@ from coterie.failures import Failures, how_to_continue, resume_command
 from coterie.learning.choice import Tell, check_training, load_before_fork
 from coterie.learning.parallel import can_fork
 from coterie.models.architectures import architecture
+from coterie.own_strategies import check_strategies
 from coterie.reports.tables import Outcome
 from coterie.settings import Settings
 from coterie.side_by_side import Line, SideBySide
-from coterie.simulation.run import stop_by_signal
+from coterie.signals import stop_by_signal
 from coterie.simulation.simulator import check_world
 from coterie.storage import explained, locked, make_folder, write_text
 from coterie.strategies import make_strategy
@@ -115,7 +116,7 @@ class Experiment:
         with locked(self.folder):
             # Read anew: another process may have added runs since this one opened the experiment.
             path = self.folder / EXPERIMENT
-            listed = _read(path).runs if path.exists() else ()
+            listed = read_contents(path).runs if path.exists() else ()
             if again := sorted({*names} & {*listed}):
                 raise ConfigError(f"{self.folder} holds a run {again[0]} already.")
             for run in added.runs:
@@ -143,7 +144,7 @@ class Experiment:
                     f"{folder} is not the folder of a run: it has neither {EXPERIMENT} nor "
                     f"{CONFIG}."
                 )
-        contents = _read(path)
+        contents = read_contents(path)
         runs = []
         for name in contents.runs:
             try:
@@ -176,6 +177,8 @@ class Experiment:
         """
         self.was_asked_to_stop = False
         waiting = [run for run in self.runs if run.outcome is None]
+        strategies = {run.folder: run.config.strategy["name"] for run in waiting}
+        check_strategies(strategies, resume_command(self.folder), tell)
         failures = Failures(self.folder, len(self.runs), len(waiting))
         audience = Audience(
             on_round or (lambda run, glimpse: None), on_end or (lambda run: None), tell
@@ -224,8 +227,11 @@ class Experiment:
                     tell=audience.tell,
                     how_to_continue=how_to_continue(self.folder),
                 )
-            except Interrupted:
-                if failures.num_not_started or run.outcome is None:
+            except Interrupted as stopped:
+                failed = stopped.__cause__
+                if isinstance(failed, CoterieError):
+                    failures.add(run.folder.name, failed)
+                if failures.num_not_started or not (failed or run.outcome):
                     raise
                 self.was_asked_to_stop = True
             except CoterieError as error:
@@ -278,7 +284,7 @@ class Experiment:
             pool.run(work(), asked_to_stop)
             self.was_asked_to_stop = asked_to_stop()
             if stopped or (self.was_asked_to_stop and failures.num_not_started):
-                raise Interrupted("Stopped by Ctrl-C; all runs are saved.")
+                raise Interrupted(f"Stopped by {asked_to_stop.by}; all runs are saved.")
 
     def _prepare_to_fork(self, config: RunConfig) -> Scenario:
         """Make in this process what the processes of several runs can then share."""
@@ -376,7 +382,7 @@ def _write(folder: Path, contents: Contents) -> None:
     write_text(folder / EXPERIMENT, text)
 
 
-def _read(path: Path) -> Contents:
+def read_contents(path: Path) -> Contents:
     """Return what an experiment lists."""
     try:
         with explained(f"read {path}"):

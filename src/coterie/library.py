@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from coterie.errors import ConfigError
 from coterie.models.layout import Layout
 from coterie.models.vector import FlatModule
 from coterie.reports.tables import Outcome, outcome
+from coterie.simulation.concerns import concerns
 from coterie.simulation.recorder import Recorder
 from coterie.simulation.round import Round
 from coterie.simulation.run import run_to_end
@@ -46,6 +47,11 @@ class Result:
     """Every model sent: round, receiver, sender, kind, bytes, delivered, merge weight."""
     outcome: Outcome
     """Means over clusters and over all peers."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Why the results may be worth nothing, such as that models are no better than guessing."""
+        return self.outcome.warnings
 
     @property
     def test_accuracy(self) -> npt.NDArray[np.float64]:
@@ -112,11 +118,14 @@ def simulate(
             layout=simulation.state.layout,
             metrics=metrics,
             exchanges=recorder.table("exchanges"),
-            outcome=outcome(
-                metrics,
-                make().name,
-                simulation.settings.seed,
-                world.cluster_names,
-                is_accuracy=world.is_classification,
+            outcome=replace(
+                outcome(
+                    metrics,
+                    make().name,
+                    simulation.settings.seed,
+                    world.cluster_names,
+                    is_accuracy=world.is_classification,
+                ),
+                warnings=concerns(simulation, metrics),
             ),
         )

@@ -15,12 +15,13 @@ DataRoot = Annotated[
 ]
 Threads = Annotated[
     int | None,
-    typer.Option(min=1, help="Peers trained at the same time; all cores when not given."),
+    typer.Option(min=1, max=1024, help="Peers trained at the same time; all cores when not given."),
 ]
 SideBySide = Annotated[
     int | None,
     typer.Option(
         min=1,
+        max=1024,
         help="Runs at the same time, which share the threads; when not given as many as there are "
         "threads, if there are as many runs and memory is enough.",
         show_default=False,
@@ -30,8 +31,33 @@ Strategies = Annotated[
     str | None,
     typer.Option(help="Strategies to compare, separated by commas.", show_default=False),
 ]
+StrategyFiles = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--strategy-file",
+        metavar="FILE.py[:CLASS]",
+        help="A Python file with strategies of your own; it is run.",
+        show_default=False,
+    ),
+]
 FirstSeed = Annotated[int, typer.Option(min=0, help="The first seed.")]
-Seeds = Annotated[int, typer.Option(min=1, help="How many seeds, one run each.")]
+Seeds = Annotated[int, typer.Option(min=1, max=10_000, help="How many seeds, one run each.")]
+FirstSeedOrOwn = Annotated[
+    int | None, typer.Option(min=0, help="The first seed.", show_default="0, or that of the file")
+]
+SeedsOrOwn = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=10_000,
+        help="How many seeds, one run each.",
+        show_default="1, or those of the file",
+    ),
+]
+Preset = Annotated[
+    str,
+    typer.Argument(help="A preset of `coterie list`, or a config.yaml, such as of another run."),
+]
 Rounds = Annotated[int | None, typer.Option(min=0, help="Rounds after the initial training.")]
 Changes = Annotated[
     list[str] | None,
@@ -132,4 +158,9 @@ def new_folder(name: str) -> Path:
 
 def named_strategies(strategy: str | None) -> list[str] | None:
     """Return the names in a list with commas."""
+    if strategy and ".py" in strategy:
+        raise ConfigError(
+            f"--strategy {strategy}: a file is named with --strategy-file {strategy}, and what is "
+            "compared by the strategies' own names."
+        )
     return [label.strip() for label in strategy.split(",")] if strategy else None

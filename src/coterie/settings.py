@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from coterie.errors import ConfigError, StorageError, in_plain_words, nearest
+from coterie.integers import check_integers
 from coterie.storage import explained
 
 
@@ -36,6 +37,12 @@ class Settings(BaseModel):
     # What is read from files keeps pydantic's own way, which knows where in a file a mistake is.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
+    @field_validator("*")
+    @classmethod
+    def _check_integers(cls, value: Any) -> Any:
+        check_integers(value)
+        return value
+
 
 # As safe as the other, and ten times as fast where libyaml is there: sweeps have many files.
 _SAFE_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -43,16 +50,18 @@ _SAFE_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 Kind = TypeVar("Kind", bound=Settings)
 
 
-def checked(kind: type[Kind], settings: Mapping[str, Any]) -> Kind:
+def checked(
+    kind: type[Kind], settings: Mapping[str, Any], context: Mapping[str, Any] | None = None
+) -> Kind:
     """Return checked settings; mistakes become a ConfigError that says what to do."""
     try:
-        return kind.model_validate(settings)
+        return kind.model_validate(settings, context=context)
     except ValidationError as error:
         raise _as_config_error(error, kind) from None
 
 
-def read_settings(kind: type[Kind], path: Path) -> Kind:
-    """Read settings from a YAML file."""
+def read_settings(kind: type[Kind], path: Path, context: Mapping[str, Any] | None = None) -> Kind:
+    """Read settings from a YAML file; `context` is for their validators."""
     try:
         with explained(f"read the configuration {path}"):
             settings = yaml.load(path.read_text(), Loader=_SAFE_LOADER)  # noqa: S506
@@ -61,7 +70,7 @@ def read_settings(kind: type[Kind], path: Path) -> Kind:
     if not isinstance(settings, dict):
         raise ConfigError(f"{path} does not hold a configuration.")
     try:
-        return checked(kind, settings)
+        return checked(kind, settings, context)
     except ConfigError as error:
         raise ConfigError(f"{path} cannot be used.\n{error}") from None
 
@@ -86,7 +95,10 @@ def _explain(error: dict[str, Any], root: type[BaseModel]) -> str:
         case "extra_forbidden":
             _, group = _at(tuple(error["loc"][:-1]), root)
             known = group.model_fields if _is_model(group) else ()
-            return f"There is no setting '{where}'.{nearest(str(error['loc'][-1]), known)}"
+            name = str(error["loc"][-1])
+            if found := keys_named(root, name):
+                return f"There is no setting '{where}'. Did you mean {' or '.join(found)}?"
+            return f"There is no setting '{where}'.{nearest(name, known)}"
         case "missing":
             return f"The setting '{where}' is missing."
         case "union_tag_invalid":
@@ -96,6 +108,11 @@ def _explain(error: dict[str, Any], root: type[BaseModel]) -> str:
             known = ", ".join(_kinds(kind))
             return f"{where} = {given!r} cannot be used: {where}.kind is missing. Known: {known}."
     expected = _EXPECTED.get(error["type"])
+    if error["type"] == "model_type" and _is_model(kind) and where:
+        names = list(kind.model_fields)
+        expected = f"a group of settings: {', '.join(names)}. Set one, such as {where}.{names[0]}=…"
+    elif error["type"] == "tuple_type" and isinstance(given, str | int | float):
+        expected = f"a list, such as [{given}]"
     message = f"expected {expected}" if expected else in_plain_words(error["msg"])
     return f"{where} = {given!r} cannot be used: {message}."
 
@@ -121,6 +138,25 @@ def _kinds(union: Any) -> dict[str, Any]:
     """Return the members of a union of settings by their kinds."""
     members = [member for member in typing.get_args(union) if _is_model(member)]
     return {m.model_fields["kind"].default: m for m in members if "kind" in m.model_fields}
+
+
+_SHORT = {"lr": "learning_rate", "bs": "batch_size", "wd": "weight_decay", "arch": "name"}
+"""What people call settings elsewhere."""
+
+
+def keys_named(root: type[BaseModel], name: str) -> list[str]:
+    """Return the dotted keys of the settings of a name, or of one that is short for it."""
+    wanted = _SHORT.get(name, name)
+    return [key for key in _keys(root) if key.rpartition(".")[2] == wanted and key != name]
+
+
+def _keys(kind: type[BaseModel], group: str = "") -> Iterator[str]:
+    """Return the dotted keys of all single settings in groups that have but one kind."""
+    for name, field in kind.model_fields.items():
+        if _is_model(field.annotation):
+            yield from _keys(field.annotation, f"{group}{name}.")  # type: ignore[arg-type]
+        else:
+            yield f"{group}{name}"
 
 
 def _is_model(kind: Any) -> bool:

@@ -72,7 +72,7 @@ def continuable(folder: Path) -> Iterator[None]:
 def _show_results(experiment: Experiment, preset: str) -> None:
     """Show what the finished runs reached."""
     from coterie.presets.comparing import comparison
-    from coterie.reports.tables import final_table
+    from coterie.reports.tables import final_table, warnings
     from coterie.sweep import report
 
     if experiment.grid is None:
@@ -81,5 +81,8 @@ def _show_results(experiment: Experiment, preset: str) -> None:
     else:
         for part in report(experiment, preset):
             out.print(part, soft_wrap=isinstance(part, Text), highlight=False)
+    for text in warnings(experiment.outcomes):
+        warning = f"Warning: {text}"
+        out.print(warning, style="yellow", soft_wrap=True, highlight=False, markup=False)
     where = f"Everything is in {experiment.folder}"
     out.print(where, soft_wrap=True, highlight=False, markup=False)

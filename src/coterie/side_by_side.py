@@ -154,9 +154,7 @@ def _why(code: int | None) -> str:
 
 def _work(connection: Connection, work: Work, parent: int) -> None:
     """Do a piece of work in a new process and say how it ended."""
-    follow(parent)
-    # SIGTERM may go to the whole group like Ctrl-C; the parent ends workers with SIGKILL.
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    follow(parent, heeds_sigterm_of="none")  # the parent ends workers with SIGKILL
     torch.set_num_threads(1)
     error: BaseException | None = None
     try:

@@ -134,7 +134,7 @@ def test_no_peers(tmp_path, peers):
 )
 def test_a_number_that_is_none(tmp_path, option, value):
     answer = coterie("run", *SMALL, option, value, "--out", tmp_path / "out")
-    refused(answer, 2, f"'{option}'", "Input should be")
+    refused(answer, 2, f"{option} {value} cannot be used", "expected a")
     assert not (tmp_path / "out").exists()
 
 

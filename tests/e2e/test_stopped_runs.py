@@ -147,6 +147,54 @@ def test_ctrl_c_during_start_up(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def newest_checkpoint(folder: Path) -> str:
+    """Return the name of a run's newest checkpoint; nothing if there is none."""
+    there = (folder / "random-seed0" / "checkpoints").glob("round-*.safetensors")
+    return max((path.name for path in there), default="")
+
+
+@pytest.mark.parametrize(
+    ("ignored", "sent"),
+    [
+        ((signal.SIGINT,), signal.SIGTERM),  # `command &` in a script
+        ((signal.SIGINT, signal.SIGHUP), signal.SIGTERM),  # `nohup command &` in a script
+        ((), signal.SIGHUP),  # a terminal is closed
+    ],
+)
+def test_ignored_signals_stay_ignored_and_others_save(undisturbed, tmp_path, ignored, sent):
+    folder = tmp_path / "out"
+    process = start("run", *LONG, "--out", folder, ignored=ignored)
+    wait_for(first_checkpoint(folder), process)
+    for number in ignored:
+        process.send_signal(number)
+        before = newest_checkpoint(folder)
+        wait_for(lambda before=before: newest_checkpoint(folder) > before, process)
+    process.send_signal(sent)
+    stopped = end(process)
+    assert stopped.code == 130
+    assert f"Stopped by {sent.name} after round" in stopped.err
+    assert "Ctrl-C after" not in stopped.err
+    assert f"coterie resume {folder}" in stopped.err
+    assert "Traceback" not in stopped.err
+    assert coterie("resume", folder, "--threads", 1).code == 0
+    assert results(folder) == undisturbed
+
+
+def test_sigterm_to_the_whole_group_saves_although_workers_train(tmp_path):
+    """Schedulers send it so, and `timeout` sends it twice to the program itself."""
+    folder = tmp_path / "out"
+    torch = ("--threads", 2, "--set", "training.trainer=torch", "--rounds", 300)
+    process = start("run", *LONG, *torch, "--out", folder, in_own_group=True)
+    wait_for(first_checkpoint(folder), process)
+    process.send_signal(signal.SIGTERM)
+    os.killpg(process.pid, signal.SIGTERM)
+    stopped = end(process)
+    assert stopped.code == 130, stopped.err
+    assert "after round" in stopped.err
+    assert "Traceback" not in stopped.err
+    assert newest_checkpoint(folder)
+
+
 def test_the_disk_is_full(undisturbed, tmp_path):
     """Tables still fit but checkpoints do not, from the second one on."""
     folder = tmp_path / "out"

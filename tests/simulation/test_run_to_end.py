@@ -13,6 +13,7 @@ import pytest
 
 from coterie.errors import Interrupted, StorageError
 from coterie.learning.trainer import TrainingSettings
+from coterie.signals import NAMES
 from coterie.simulation.checkpoint import Checkpoints
 from coterie.simulation.recorder import Recorder
 from coterie.simulation.records import parts_of, read_table
@@ -124,12 +125,12 @@ def test_checkpoints_are_written_every_so_many_rounds_and_at_the_end(start, tmp_
     assert written == expected | {ROUNDS + 1}
 
 
-@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("every", [1, 100])
 def test_ctrl_c_finishes_the_round_and_saves(start, tmp_path, kind, every):
     simulation, recorder, checkpoints = start(tmp_path)
     told = []
-    with pytest.raises(Interrupted, match="after round 2"):
+    with pytest.raises(Interrupted, match=f"by {NAMES[kind]} after round 2"):
         run_to_end(
             simulation,
             recorder,

@@ -18,6 +18,7 @@ from coterie.data.partition import (
     EqualSizes,
     IidLabels,
     Labels,
+    ListedSizes,
     Sizes,
     Split,
     cluster_of_peers,
@@ -27,7 +28,7 @@ from coterie.data.partition import (
 from coterie.data.pools import PeerSamples, Pool, Samples
 from coterie.data.shifts import Concept, check_labels
 from coterie.data.world import World
-from coterie.errors import ConfigError
+from coterie.errors import ConfigError, DataError
 from coterie.memory import shared_array
 from coterie.randomness import generator
 from coterie.settings import Settings
@@ -51,6 +52,12 @@ class PeerSettings(Settings):
     """Test samples per cluster; all there are when not given."""
     sizes: Sizes = EqualSizes()
     labels: Labels = IidLabels()
+
+    @property
+    def num_samples(self) -> int:
+        """How many samples all peers have for training and validation."""
+        listed = self.sizes.listed if isinstance(self.sizes, ListedSizes) else ()
+        return (sum(listed) or self.train_size * self.count) + self.validation_size * self.count
 
 
 @dataclass(frozen=True)
@@ -155,9 +162,22 @@ class Scenario(World):
             )
         check_labels(self._concepts, self._sources)
 
+    def _check_number_of_samples(self) -> None:
+        """Refuse more samples than all sources have, before so many peers are thought of."""
+        exist = sum(len(source.targets) for source in self._sources)
+        asked, count = self._settings.num_samples, self._settings.count
+        if asked > exist:
+            names = ", ".join(dict.fromkeys(source.name for source in self._sources))
+            raise DataError(
+                f"{count:,} peers ask for {asked:,} images of {names} for training and validation, "
+                f"but there are only {exist:,}: {exist / count:.1f} for each. Lower "
+                "peers.train_size, peers.validation_size or peers.count."
+            )
+
     def _plan(self, rounds: int, seed: int) -> list[_Step]:
         """Decide who has what in every step; only row numbers, no images yet."""
         settings = self._settings
+        self._check_number_of_samples()
         start = cluster_of_peers(settings.count, len(self._concepts), settings.clusters)
         sizes = settings.sizes.sizes(settings.train_size, settings.count, generator(seed, "sizes"))
         steps = []

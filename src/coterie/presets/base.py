@@ -9,6 +9,7 @@ from typing import Any
 from coterie.config import RunConfig, with_changes
 from coterie.errors import ConfigError, nearest, only_peers
 from coterie.presets.scaling import check_scale, is_given, scaled
+from coterie.sizes import check_number_of_runs
 from coterie.strategies import ServerStrategy, Strategy, make_strategy
 from coterie.strategies.base import PEER_COUNTS
 
@@ -39,6 +40,15 @@ class Preset:
     summary: str
     config: RunConfig
     variants: tuple[Variant, ...]
+    seeds: tuple[int, ...] = (0,)
+    """The seeds that are run if no others are asked for."""
+
+    def numbers(self, first: int | None, count: int | None) -> Sequence[int]:
+        """Return the seeds that are asked for, by the first and how many."""
+        if first is None and count is None:
+            return self.seeds
+        begin = self.seeds[0] if first is None else first
+        return range(begin, begin + (count or 1))
 
     def runs(
         self,
@@ -54,6 +64,10 @@ class Preset:
         Where there are fewer peers than a strategy of the preset asks, it asks all of them.
         """
         check_scale(scale)
+        labelled = labels or self.variants
+        check_number_of_runs(
+            len(labelled) * len(seeds), f"{len(labelled)} strategies with {len(seeds):,} seeds"
+        )
         variants = self.compared(labels)
         _check_options(variants, changes)
         configs = [_lowered(self._configured(each, changes, scale), changes) for each in variants]
@@ -75,6 +89,10 @@ class Preset:
     def compared(self, labels: Sequence[str] | None) -> Sequence[Variant]:
         """Return the variants of these labels; without any, all of the preset's own."""
         return [self._variant(label) for label in labels] if labels else self.variants
+
+    def labels_with(self, more: Sequence[str]) -> list[str]:
+        """Return the labels of the preset's own variants, and more strategies."""
+        return list(dict.fromkeys([*(variant.label for variant in self.variants), *more]))
 
     def _configured(self, variant: Variant, changes: Mapping[str, Any], scale: float) -> RunConfig:
         """Return the configuration of a variant, with the changes that concern it."""
@@ -139,6 +157,8 @@ def baselines(fetches: int, *, alone_learning_rate: float | None = None) -> tupl
 def _check_options(variants: Sequence[Variant], changes: Mapping[str, Any]) -> None:
     """Refuse an option that none of the compared strategies has."""
     for key in changes:
+        if key not in RunConfig.model_fields and any(key in each.options() for each in variants):
+            raise ConfigError(f"There is no setting '{key}'. Did you mean strategy.{key}?")
         if not any(variant.accepts(key) for variant in variants):
             option = key.removeprefix("strategy.")
             known = {name for variant in variants for name in variant.options()}

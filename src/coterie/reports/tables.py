@@ -36,6 +36,8 @@ class Outcome:
     is_accuracy: bool
     validation: float = math.nan
     """Validation accuracy (or loss) of the models that were tested, mean over peers."""
+    warnings: tuple[str, ...] = ()
+    """Why the results may be worth nothing, such as that models are no better than guessing."""
 
 
 def outcome(
@@ -169,6 +171,20 @@ def by_label(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
     for each in outcomes:
         found.setdefault(each.label, []).append(each)
     return found
+
+
+def warnings(outcomes: Sequence[Outcome]) -> list[str]:
+    """Return what makes results worthless, for each strategy and seed; the same is told once."""
+    seeds: dict[tuple[str, str], list[str]] = {}
+    for each in outcomes:
+        for text in each.warnings:
+            seeds.setdefault((each.label, text), []).append(str(each.seed))
+    labels: dict[tuple[str, str], list[str]] = {}
+    for (label, text), mine in seeds.items():
+        labels.setdefault((", ".join(mine), text), []).append(label)
+    return [
+        f"{', '.join(names)} (seed {numbers}): {text}" for (numbers, text), names in labels.items()
+    ]
 
 
 def _cluster_column(

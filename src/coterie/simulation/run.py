@@ -1,16 +1,14 @@
-"""Runs a simulation to its end: records, checkpoints, resumes, and stops cleanly on Ctrl-C."""
+"""Runs a simulation to its end: records, checkpoints, resumes, and stops cleanly when asked to."""
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from types import FrameType
+from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TypedDict, Unpack
 
 from coterie.errors import Interrupted
 from coterie.learning.choice import Tell
+from coterie.signals import stop_by_signal, stopper
 from coterie.simulation.checkpoint import Checkpoints
 from coterie.simulation.recorder import Recorder
 from coterie.simulation.round import Round
@@ -55,13 +53,14 @@ def advance_to_end(
 ) -> bool:
     """Advance until finished. Whatever ends it, what was computed is on disk.
 
-    Returns whether somebody asked to stop in the last round, when there was nothing left to stop.
+    Returns whether it was asked to stop in the last round, when there was nothing left to stop.
 
     With `records_in_checkpoints` a checkpoint brings the records along that are not written yet:
     one file per round instead of a dozen, for whoever saves every round.
 
-    After a first Ctrl-C the round is finished and saved; a second one ends at once and loses what
-    came after the last checkpoint. Whoever gives `asked_to_stop` answers Ctrl-C himself.
+    After a first Ctrl-C, SIGTERM or SIGHUP the round is finished and saved; a second one ends at
+    once and loses what came after the last checkpoint. With `asked_to_stop` the caller answers
+    signals.
     """
     with nullcontext(asked_to_stop) if asked_to_stop else stop_by_signal(tell) as asked:
         try:
@@ -82,7 +81,7 @@ def advance_to_end(
                     checkpoints.write(simulation.next_round, saved)
                 recorder.flush_if_due()
                 if stop and not simulation.finished:
-                    raise Interrupted(f"Stopped by Ctrl-C after round {now.number}.")
+                    raise Interrupted(f"Stopped by {stopper(asked)} after round {now.number}.")
         finally:
             recorder.flush()
         recorder.finish()
@@ -99,27 +98,3 @@ def resume(
     recorder.rewind(simulation.next_round)
     if saved is not None:
         recorder.take_back(saved.get(RECORDS, {}))
-
-
-@contextmanager
-def stop_by_signal(
-    tell: Tell, what_happens: str = "Finishing this round, then saving."
-) -> Iterator[Callable[[], bool]]:
-    """Yield whether Ctrl-C was pressed, or SIGTERM sent; the second time it interrupts."""
-    stop = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop.is_set  # signals reach the main thread only
-        return
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        if stop.is_set():
-            raise Interrupted("Stopped at once; what came after the last checkpoint is lost.")
-        stop.set()
-        tell(f"{what_happens} Press Ctrl-C again to stop at once.")
-
-    previous = {kind: signal.signal(kind, handle) for kind in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop.is_set
-    finally:
-        for kind, handler in previous.items():
-            signal.signal(kind, handler)

@@ -133,7 +133,7 @@ class PoisonSettings(Settings):
 class SimulationSettings(Settings):
     """How rounds are run and what is remembered of them."""
 
-    rounds: int = Field(50, ge=0)
+    rounds: int = Field(50, ge=0, le=2**31 - 1)
     """Rounds of exchange, merge and training, after the initial training, which is round 0."""
     seed: int = Field(0, ge=0)
     """What every random draw depends on."""

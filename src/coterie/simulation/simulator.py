@@ -21,6 +21,7 @@ from coterie.simulation.runtime import Runtime
 from coterie.simulation.server import ServerRuntime
 from coterie.simulation.settings import SimulationSettings
 from coterie.simulation.state import State
+from coterie.sizes import MAX_THREADS, check_epochs
 from coterie.strategies.base import GroundTruth, Strategy
 from coterie.strategies.server import ServerStrategy
 
@@ -52,6 +53,7 @@ class Simulation:
         self.settings = settings
         self.next_round = 0
         self._tell = tell
+        self._build = build
         self.state = State(
             world,
             build,
@@ -62,6 +64,8 @@ class Simulation:
             keys=keys,
         )
         self.state.enter(0)
+        most = max(len(samples.train) for samples in self.state.samples)
+        check_epochs(settings.training.epochs, most, "training.epochs")
         self._runtime: ServerRuntime | Runtime
         if isinstance(first, ServerStrategy):
             self._runtime = ServerRuntime(self.state, first)
@@ -73,8 +77,8 @@ class Simulation:
         self._bind_trainer(build, threads)
 
     def _bind_trainer(self, build: Callable[[], nn.Module], threads: int) -> None:
-        if threads < 1:
-            raise ConfigError(f"At least one thread is needed, not {threads}.")
+        if not 1 <= threads <= MAX_THREADS:
+            raise ConfigError(f"threads is {threads}, but 1 to {MAX_THREADS} are possible.")
         self.state.trainer = make_trainer(
             build,
             self.settings.training,
@@ -142,6 +146,13 @@ class Simulation:
     def best_models(self) -> np.ndarray[Any, np.dtype[np.float32]]:
         """Return a copy of every peer's best model, (K, P)."""
         return self.state.best.copy()
+
+    def validate_untrained(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """Return validation losses and accuracies of the initial models, (2, K).
+
+        They take the place of the working models: this is for a run that has come to its end.
+        """
+        return self.state.validate_untrained(self._build)
 
     def save(self) -> dict[str, Any]:
         """Return everything the rest of the run depends on, as plain data."""

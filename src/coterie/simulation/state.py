@@ -31,6 +31,7 @@ from coterie.simulation.progress import Progress
 from coterie.simulation.restraint import Restraint
 from coterie.simulation.round import Round
 from coterie.simulation.settings import BestRule, SimulationSettings
+from coterie.sizes import check_models
 from coterie.strategies.base import Depth, Metric
 
 Part = Literal["validation", "test"]
@@ -65,6 +66,9 @@ class State:
         # A peer's number is the key of its draws: a run with more peers starts the first ones
         # alike. A real peer, alone in its process, brings the key it has among all.
         self.keys: Sequence[Key] = range(world.num_peers) if keys is None else keys
+        check_models(
+            world.num_peers, layout.size, num_server_models, compares_bests=settings.compare_bests
+        )
         shape = (world.num_peers, layout.size)
         self.current: Matrix = shared_array(shape, np.float32)
         self.published: Matrix = shared_array(shape, np.float32)
@@ -235,6 +239,16 @@ class State:
     def validate_best(self) -> npt.NDArray[np.float64]:
         """Return validation losses and accuracies of the best models, those tested, (2, K)."""
         return self._evaluate("best", np.arange(self.num_peers), "validation")
+
+    def validate_untrained(self, build: Callable[[], nn.Module]) -> npt.NDArray[np.float64]:
+        """Return validation losses and accuracies of initial models, (2, K).
+
+        They take the place of the working models, which are lost.
+        """
+        common = self.settings.initialisation == "common"
+        self._initialise(self.current, build, self.keys, common=common)
+        self._validated.clear()
+        return means(self.validation(range(self.num_peers)))
 
     def _note(self, now: Round, when: str, peers: Peers, values: npt.NDArray[np.float64]) -> None:
         now.measures[f"validation_loss_{when}"][peers] = values[0]

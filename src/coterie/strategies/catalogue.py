@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from coterie.errors import ConfigError, in_plain_words, nearest
+from coterie.integers import check_integers
 from coterie.strategies.base import Strategy
 from coterie.strategies.central import Central
 from coterie.strategies.dac import DAC
@@ -80,6 +81,12 @@ def check_options(strategy: Strategy | ServerStrategy) -> None:
 
 
 def _checked(kind: Any, options: Mapping[str, Any]) -> Strategy | ServerStrategy:
+    for option, value in options.items():
+        try:
+            check_integers(value)
+        except ValueError as error:
+            message = f"strategy.{option} = {value!r} cannot be used: {error}."
+            raise ConfigError(message) from None
     try:
         made: Strategy | ServerStrategy = _checker(kind).validate_python(dict(options))
     except ValidationError as error:

@@ -113,7 +113,7 @@ def run_parts(
             experiment = prepared(folder / part.place, part.configs)
             run(experiment)
             if experiment.was_asked_to_stop and number + 1 < len(waiting):
-                raise Interrupted(f"Stopped by Ctrl-C; {part.place} has finished.")
+                raise Interrupted(f"Stopped; {part.place} has finished.")
         except (StorageError, WorkerDied):
             raise  # the next one would meet the same
         except CoterieError as error:

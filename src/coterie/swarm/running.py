@@ -11,7 +11,7 @@ from coterie.data.scenario import Scenario
 from coterie.errors import CoterieError, Interrupted, StorageError, WorkerDied
 from coterie.execution import CLUSTERS, Run
 from coterie.learning.choice import Tell
-from coterie.simulation.run import stop_by_signal
+from coterie.signals import StopRequest, stop_by_signal
 from coterie.storage import locked, write_text
 from coterie.swarm.folders import find_or_lay_out, tidy
 from coterie.swarm.gathering import Gatherer
@@ -49,7 +49,7 @@ def execute_by_peers(
             with Supervisor(folders, tell) as swarm:
                 _look_after(run, swarm, gatherer, show, asked_to_stop)
             gatherer.gather_rest(anew=run.config.swarm.own_pace or swarm.num_restarts > 0)
-            _raise_any(swarm, gatherer, asked_to_stop(), how_to_continue)
+            _raise_any(swarm, gatherer, asked_to_stop, how_to_continue)
             gatherer.finish(tell)
             if not keep_peers:
                 tidy(folders)
@@ -75,14 +75,15 @@ def _look_after(
 
 
 def _raise_any(
-    swarm: Supervisor, gatherer: Gatherer, is_stopped: bool, how_to_continue: str
+    swarm: Supervisor, gatherer: Gatherer, asked_to_stop: StopRequest, how_to_continue: str
 ) -> None:
     """Raise if some peer has not come to its end, with what the user can do."""
     if all(member.has_finished for member in swarm.members):
         return
-    if is_stopped:
+    if asked_to_stop():
         last = gatherer.num_rounds - 1
-        raise Interrupted(f"Stopped by Ctrl-C after round {last}." if last >= 0 else "Stopped.")
+        when = f" after round {last}" if last >= 0 else ""
+        raise Interrupted(f"Stopped by {asked_to_stop.by}{when}.")
     error = _as_one(swarm.errors)
     # What was wrong with a peer's settings or training would be wrong again.
     if gatherer.num_rounds and isinstance(error, StorageError | WorkerDied):

@@ -9,12 +9,13 @@ import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from coterie import consoles
 from coterie.errors import ConfigError
+from coterie.processes import follow, starting
 
 if TYPE_CHECKING:
     import socket
@@ -98,14 +99,19 @@ def _start(folder: Path, listening: socket.socket) -> int:
     """Fork the process that serves; it ends with this one."""
     # Forked before there are threads. Not one of multiprocessing: its time is not the run's.
     parent = os.getpid()
-    child = os.fork()
-    if child:
-        return child
+    with starting():
+        child = os.fork()
+        if child == 0:
+            _serve(folder, listening, parent)
+    return child
+
+
+def _serve(folder: Path, listening: socket.socket, parent: int) -> NoReturn:
+    """Serve in a process of its own until the end."""
     try:
-        from coterie.processes import follow
         from coterie.watching.server import serve
 
-        follow(parent)
+        follow(parent, heeds_sigterm_of="all")
         serve(folder, listening)
     finally:
         os._exit(0)

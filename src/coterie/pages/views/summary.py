@@ -11,7 +11,7 @@ from coterie.pages.views.base import Json
 from coterie.pages.views.gains import gains
 from coterie.pages.views.headline import headline, is_going_on, standing
 from coterie.pages.views.origin import origin
-from coterie.reports.tables import Column, Outcome, confidence, result_columns
+from coterie.reports.tables import Column, Outcome, confidence, result_columns, warnings
 
 
 def summary(subject: Subject) -> Json:
@@ -28,7 +28,11 @@ def summary(subject: Subject) -> Json:
             *about_poison(subject.by_label),
         ],
         "table": _table(subject, outcomes, None if going_on else found.best),
-        "problems": [*subject.problems, *_unfinished(subject)],
+        "problems": [
+            *subject.problems,
+            *_unfinished(subject),
+            *warnings([each for mine in outcomes.values() for each in mine]),
+        ],
     }
 
 

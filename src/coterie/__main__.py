@@ -1,0 +1,7 @@
+"""`python -m coterie`, for where the command `coterie` is not on the path."""
+
+from __future__ import annotations
+
+from coterie.cli import main
+
+main()

@@ -1,0 +1,221 @@
+"""Strategies of a user's own file on the command line: run, resumed, and looked at without it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from commands import coterie, plain, refused
+
+from coterie.errors import Interrupted
+from coterie.execution import Glimpse, Run
+from coterie.experiment import Experiment
+from coterie.own_strategies import load_strategies
+from coterie.presets import find_preset
+from coterie.strategies import STRATEGIES
+
+STRATEGY = '''
+from dataclasses import dataclass
+from coterie.sampling import uniform
+from coterie.strategies.base import Fetch, Me, Merge, Plan, Strategy, Train
+
+@dataclass
+class Mine(Strategy):
+    """Averages with whom it meets."""
+
+    fetches: int = 2
+    name = "mine"
+    summary = "averages"
+
+    def round(self, me: Me) -> Plan:
+        offers = yield Fetch(uniform(me.rng, me.others, self.fetches))
+        known = [me.peer, *(offer.peer for offer in offers)]
+        yield Merge({peer: 1 / len(known) for peer in known})
+        yield Train()
+'''
+RUN = ("--peers", 8, "--rounds", 2, "--threads", 1)
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> Iterator[None]:
+    """Forget between tests, and between commands that say so, what was loaded."""
+    path = list(sys.path)
+    yield
+    forget()
+    sys.path[:] = path
+
+
+def forget() -> None:
+    STRATEGIES.pop("mine", None)
+    sys.modules.pop("my_strategy", None)
+
+
+@pytest.fixture
+def file(tmp_path) -> Path:
+    path = tmp_path / "my_strategy.py"
+    path.write_text(STRATEGY)
+    return path
+
+
+def run(file: Path, folder: Path, *more: object):
+    words = ("--strategy-file", file, "--strategy", "mine,local", *more, "--out", folder)
+    return coterie("run", "digits", *RUN, *words)
+
+
+@pytest.fixture
+def finished(file, tmp_path) -> Path:
+    """Return the folder of finished runs whose strategy nobody knows any more."""
+    done = run(file, tmp_path / "out")
+    assert done.code == 0, done.err
+    forget()
+    file.unlink()
+    return tmp_path / "out"
+
+
+def test_a_run_notes_where_its_strategy_is_defined(file, tmp_path):
+    assert run(file, tmp_path / "out").code == 0
+    noted = json.loads((tmp_path / "out" / "mine-seed0" / "strategy.json").read_text())
+    assert noted == {
+        "strategy": "mine",
+        "module": "my_strategy",
+        "qualified_name": "Mine",
+        "file": str(file),
+        "sha256": hashlib.sha256(STRATEGY.encode()).hexdigest(),
+    }
+    assert not (tmp_path / "out" / "local-seed0" / "strategy.json").exists()
+
+
+def test_finished_runs_are_looked_at_without_the_code(finished, tmp_path):
+    page = tmp_path / "page.html"
+    for words in (
+        ("report", finished, "-o", page),
+        ("compare", finished),
+        ("analyse", finished),
+        ("figures", finished),
+        ("resume", finished),
+    ):
+        done = coterie(*words)
+        assert done.code == 0, (words, done.err)
+        assert "There is no strategy" not in done.err
+        if words[0] in ("compare", "resume"):
+            assert "mine" in done.out
+    assert "mine" in page.read_text()
+
+
+def stopped(file: Path, folder: Path) -> None:
+    """Leave a run behind that was stopped after its first round."""
+    load_strategies([str(file)])
+    changes = {"peers.count": 8, "rounds": 2, "checkpoint_every": 1}
+
+    def stop(run: Run, now: Glimpse) -> None:
+        if now.round == 1:
+            signal.raise_signal(signal.SIGINT)
+
+    configs = find_preset("digits").runs(["mine"], [0], changes)
+    with pytest.raises(Interrupted):
+        Experiment.create(folder, configs).run(threads=1, on_round=stop, tell=len)
+    forget()
+
+
+def test_resume_says_which_file_and_takes_it(file, tmp_path):
+    folder = tmp_path / "out"
+    stopped(file, folder)
+    message = refused(coterie("resume", folder), 2, "'mine'", f"the class Mine of {file}")
+    assert message.endswith(f"Type: coterie resume {folder} --strategy-file {file}")
+    done = coterie("resume", folder, "--strategy-file", file, "--threads", 1)
+    assert done.code == 0, done.err
+    forget()
+    whole = ("--strategy-file", file, "--strategy", "mine", "--set", "checkpoint_every=1")
+    assert coterie("run", "digits", *RUN, *whole, "--out", tmp_path / "whole").code == 0
+    for name in ("metrics.parquet", "models.safetensors"):
+        one, two = (tmp_path / part / "mine-seed0" / name for part in ("out", "whole"))
+        assert one.read_bytes() == two.read_bytes()
+
+
+def test_a_file_that_has_changed_meanwhile_is_told(file, tmp_path):
+    folder = tmp_path / "out"
+    stopped(file, folder)
+    file.write_text(STRATEGY + "\n# another version\n")
+    done = coterie("resume", folder, "--strategy-file", file, "--threads", 1)
+    assert done.code == 0, done.err
+    assert "my_strategy.py has changed since mine-seed0 was begun" in plain(done.err)
+
+
+def test_nothing_is_loaded_because_a_folder_says_so(file, tmp_path):
+    """The file exists, and the folder names it; still only the user's word counts."""
+    folder = tmp_path / "out"
+    stopped(file, folder)
+    file.write_text(f"open({str(tmp_path / 'loaded')!r}, 'w')\n" + STRATEGY)
+    for command in ("resume", "report", "analyse", "run"):
+        coterie(command, folder)
+        coterie(command, folder / "mine-seed0")
+    assert not (tmp_path / "loaded").exists()
+
+
+def test_an_older_folder_does_not_know_the_file(file, tmp_path):
+    folder = tmp_path / "out"
+    stopped(file, folder)
+    (folder / "mine-seed0" / "strategy.json").unlink()
+    refused(coterie("resume", folder), 2, "'mine'", "--strategy-file FILE.py")
+
+
+def test_a_configuration_of_ones_own_strategy(finished, tmp_path):
+    config = finished / "mine-seed0" / "config.yaml"
+    refused(
+        coterie("run", config), 2, "'mine'", f"coterie run {config} --strategy-file", "any more"
+    )
+    file = tmp_path / "my_strategy.py"
+    file.write_text(STRATEGY)
+    done = coterie("run", config, "--strategy-file", file, "--out", tmp_path / "again")
+    assert done.code == 0, done.err
+    (again,) = Experiment.open(tmp_path / "again").runs
+    models = [run / "models.safetensors" for run in (config.parent, again.folder)]
+    assert models[0].read_bytes() == models[1].read_bytes()
+
+
+def test_without_names_it_is_compared_with_the_presets_own(file, tmp_path):
+    words = ("--strategy-file", f"{file}:Mine", "--out", tmp_path / "out")
+    done = coterie("run", "digits", *RUN, "--set", "rounds=0", *words)
+    assert done.code == 0, done.err
+    names = [run.config.label for run in Experiment.open(tmp_path / "out").runs]
+    assert names == ["local", "random", "dac", "oracle", "kin", "mine"]
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        (None, ("is not there", "FILE.py")),
+        ("1 +", ("failed in line 1", "SyntaxError")),
+        ("import nowhere_at_all", ("failed in line 1", "nowhere_at_all")),
+        ("x = 1\ny = 1 / 0", ("failed in line 2", "ZeroDivisionError")),
+        ("x = 1", ("no strategy in it", "coterie.strategies.base.Strategy")),
+        (STRATEGY.replace('"mine"', '"random"'), ("another strategy called 'random'",)),
+    ],
+)
+def test_a_file_that_cannot_be_used(tmp_path, text, parts):
+    file = tmp_path / "my_strategy.py"
+    if text is not None:
+        file.write_text(text)
+    answer = run(file, tmp_path / "out")
+    assert answer.code == 2
+    assert all(part in plain(answer.err) for part in ("--strategy-file", *parts))
+    assert "Traceback" not in answer.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_is_no_strategy(file, tmp_path):
+    answer = coterie("run", "digits", "--strategy", file, "--out", tmp_path / "out")
+    refused(answer, 2, f"--strategy-file {file}")
+    refused(coterie("run", "digits", "--strategy-file", "mine"), 2, "not the name of a Python file")
+    refused(coterie("run", "digits", "--strategy-file", f"{file}:Nope"), 2, "no Nope in it")
+
+
+def test_a_run_that_is_copied_elsewhere(finished, tmp_path):
+    copied = shutil.move(finished, tmp_path / "elsewhere")
+    assert coterie("report", copied, "-o", tmp_path / "page.html").code == 0
