@@ -43,7 +43,8 @@ StrategyFiles = Annotated[
 FirstSeed = Annotated[int, typer.Option(min=0, help="The first seed.")]
 Seeds = Annotated[int, typer.Option(min=1, max=10_000, help="How many seeds, one run each.")]
 FirstSeedOrOwn = Annotated[
-    int | None, typer.Option(min=0, help="The first seed.", show_default="0, or that of the file")
+    int | None,
+    typer.Option(min=0, help="The first seed.", show_default="0, or as the file or study says"),
 ]
 SeedsOrOwn = Annotated[
     int | None,
@@ -51,7 +52,7 @@ SeedsOrOwn = Annotated[
         min=1,
         max=10_000,
         help="How many seeds, one run each.",
-        show_default="1, or those of the file",
+        show_default="1, or as the file or study says",
     ),
 ]
 Preset = Annotated[

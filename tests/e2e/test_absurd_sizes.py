@@ -170,7 +170,7 @@ def test_epochs_and_threads_in_the_library(make_simulation):
 
 def test_settings_of_the_library():
     for wrong in ({"rounds": 10**12}, {"patience": ENORMOUS}, {"seed": ENORMOUS}):
-        with pytest.raises(ValueError, match=r"rounds|whole numbers"):
+        with pytest.raises(ConfigError, match=r"rounds|whole numbers"):
             SimulationSettings(**wrong)
     with pytest.raises(ConfigError, match="whole numbers"):
         parse({"peers": {"count": ENORMOUS, "train_size": 1, "validation_size": 1}})

@@ -14,9 +14,11 @@ from coterie.options import (
     Changes,
     DataRoot,
     Device,
+    FirstSeedOrOwn,
     Out,
     Rounds,
     Scale,
+    SeedsOrOwn,
     SideBySide,
     Strategies,
     Threads,
@@ -38,12 +40,8 @@ def study(
         typer.Option(help="Some groups or settings, separated by commas; see --list."),
     ] = None,
     strategy: Strategies = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="The first seed; the study's own when not given.")
-    ] = None,
-    seeds: Annotated[
-        int | None, typer.Option(min=1, help="How many seeds; the study's own when not given.")
-    ] = None,
+    seed: FirstSeedOrOwn = None,
+    seeds: SeedsOrOwn = None,
     rounds: Rounds = None,
     scale: Scale = 1.0,
     change: Changes = None,
