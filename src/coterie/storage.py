@@ -1,10 +1,15 @@
-"""Writing files so that a crash, a full disk or kill -9 never leaves half a file behind."""
+"""Writing files so that neither a crash nor a full disk nor a power cut leaves half a file behind.
+
+A file is forced onto the disk before it gets its name, and its folder afterwards: only then does
+the name outlive a power cut. Making a folder and deleting a file change the folder around them,
+which is then forced onto the disk too.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -19,6 +24,9 @@ except ImportError:
 LOCK = ".lock"
 PARTIAL = ".partial"
 """The ending of files that are still being written; whatever bears it may be deleted."""
+
+_CANNOT_SYNC = (errno.EINVAL, errno.EBADF, errno.ENOTSUP)
+"""What file systems answer that cannot sync a folder, such as some network drives."""
 
 
 def write_atomically(
@@ -42,6 +50,8 @@ def write_atomically(
                 if lasting:
                     os.fsync(file.fileno())
             partial.replace(folder / name)
+            if lasting:
+                _sync_folder(folder)
         finally:
             partial.unlink(missing_ok=True)
     return folder / name
@@ -66,7 +76,10 @@ def write_text(path: Path, text: str, *, private: bool = False, lasting: bool = 
 def make_folder(path: Path) -> None:
     """Create a folder, and its parents, unless it is there."""
     with explained(f"create the folder {path}"):
+        missing = [each for each in (path, *path.parents) if not each.exists()]
         path.mkdir(parents=True, exist_ok=True)
+        for each in missing:
+            _sync_folder(each.parent)
 
 
 def open_folder(path: Path) -> None:
@@ -75,6 +88,41 @@ def open_folder(path: Path) -> None:
     with explained(f"tidy up {path}"):
         for leftover in path.glob(f"*{PARTIAL}"):
             leftover.unlink()
+
+
+def remove_files(paths: Iterable[Path]) -> None:
+    """Delete files so that a power cut does not bring them back; one that is gone is left out."""
+    folders: dict[Path, None] = {}
+    for path in paths:
+        with explained(f"delete {path}"):
+            path.unlink(missing_ok=True)
+        folders[path.parent] = None
+    for folder in folders:
+        with explained(f"delete files of {folder}"):
+            _sync_folder(folder)
+
+
+def sync_everything() -> None:
+    """Force everything onto the disk; faster than one by one for thousands of small files."""
+    if hasattr(os, "sync"):  # not on Windows
+        os.sync()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Force the names in a folder onto the disk, where the system can do that for a folder."""
+    if not hasattr(os, "O_DIRECTORY"):  # Windows, which cannot open a folder
+        return
+    try:
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except PermissionError:  # it may be written to but not read
+        return
+    try:
+        os.fsync(opened)
+    except OSError as error:
+        if error.errno not in _CANNOT_SYNC:
+            raise
+    finally:
+        os.close(opened)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 
 from coterie.errors import StorageError
-from coterie.storage import explained, open_folder, write_atomically
+from coterie.storage import open_folder, remove_files, write_atomically
 from coterie.tensors import write_tensors
 
 KEEP = 2
@@ -39,9 +39,8 @@ class Checkpoints:
         path = write_atomically(
             self._folder, lambda file: _write_file(file, next_round, plain, arrays)
         )
-        with explained(f"tidy up {self._folder}"):
-            for old in self._newest_first()[KEEP:]:
-                old.unlink()
+        # The new one's name is on the disk by now: a power cut leaves one of them in any case.
+        remove_files(self._newest_first()[KEEP:])
         return path
 
     def read_newest(self, warn: Callable[[str], None]) -> dict[str, Any] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from coterie.simulation.records import SCHEMAS, parts_of, read_table
 from coterie.simulation.round import Round
-from coterie.storage import explained, open_folder, write_atomically
+from coterie.storage import explained, open_folder, remove_files, write_atomically
 
 FLUSH_SECONDS = 2.0
 
@@ -101,7 +101,7 @@ class Recorder:
             parts = parts_of(self._run, name)
             if parts:
                 _write(self._run, f"{name}.parquet", read_table(self._run, name))
-            _remove(parts)
+            remove_files(parts)
             with explained(f"tidy up {self._run / name}"):
                 (self._run / name).rmdir()
 
@@ -113,7 +113,7 @@ class Recorder:
             whole = self._run / f"{name}.parquet"
             if not whole.exists():
                 parts = parts_of(self._run, name)
-                _remove(part for part in parts if _first_round(part) >= next_round)
+                remove_files(part for part in parts if _first_round(part) >= next_round)
             table = read_table(self._run, name)
             beyond = _last_round(table) >= next_round
             if beyond or whole.exists():
@@ -122,11 +122,11 @@ class Recorder:
     def _replace(self, name: str, whole: Path, table: pa.Table) -> None:
         """Make a table one joined file, which counts until it is gone, then one part."""
         _write(whole.parent, whole.name, table)
-        _remove(parts_of(whole.parent, name))
+        remove_files(parts_of(whole.parent, name))
         if table.num_rows:
             last = pc.max(table["round"]).as_py()
             _write(whole.parent / name, _part_name(0, last), table)
-        _remove([whole])
+        remove_files([whole])
 
 
 def _write(folder: Path, name: str, table: pa.Table) -> None:
@@ -156,12 +156,6 @@ def _part_name(first: int, last: int) -> str:
 
 def _first_round(part: Path) -> int:
     return int(part.name.split("-")[0])
-
-
-def _remove(parts: Iterable[Path]) -> None:
-    for part in parts:
-        with explained(f"remove {part}"):
-            part.unlink()
 
 
 def _clock() -> tuple[float, float]:
