@@ -69,7 +69,8 @@ def test_an_older_checkpoint_stays_until_the_newer_one_is_safe(tmp_path, disk):
     checkpoints = Checkpoints(tmp_path / "checkpoints")
     for number in range(KEEP + 2):
         checkpoints.write(number, {"next_round": number})
-        assert not damage(disk, tmp_path)
+        assert not disk.mistakes
+        assert not disk.lost(tmp_path)
     assert len(list((tmp_path / "checkpoints").iterdir())) == KEEP
 
 
@@ -119,7 +120,8 @@ def test_what_a_peer_keeps_of_its_rounds(tmp_path, disk):
     write_text(folder / "peer.yaml", f"{settings}begin_with: 0\nlinger_seconds: 0.0\n")
     assert coterie("peer", "run", folder).code == 0
     assert (folder / "run" / "models.safetensors").exists()
-    assert not damage(disk, tmp_path)
+    assert not disk.mistakes
+    assert not disk.lost(tmp_path)
 
 
 @pytest.mark.parametrize("number", [22, 9, 95])

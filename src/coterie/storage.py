@@ -41,6 +41,28 @@ def write_atomically(
     A private file can be read by its owner only, from the moment on when it exists. One that need
     not last is not forced onto the disk: a power cut may lose it.
     """
+    path = _write(folder, write, private=private, lasting=lasting)
+    if lasting:
+        _sync_folders([folder])
+    return path
+
+
+def write_together(files: Iterable[tuple[Path, Callable[[BinaryIO], str]]]) -> None:
+    """Write files into folders as `write_atomically` does; their names are forced down together.
+
+    That costs little more than for a single one.
+    """
+    folders = []
+    for folder, write in files:
+        _write(folder, write)
+        folders.append(folder)
+    _sync_folders(folders)
+
+
+def _write(
+    folder: Path, write: Callable[[BinaryIO], str], *, private: bool = False, lasting: bool = True
+) -> Path:
+    """Write a file whole or not at all; its name is not forced onto the disk."""
     partial = folder / f"{os.getpid()}{PARTIAL}"
     with explained(f"write to {folder}"):
         try:
@@ -50,8 +72,6 @@ def write_atomically(
                 if lasting:
                     os.fsync(file.fileno())
             partial.replace(folder / name)
-            if lasting:
-                _sync_folder(folder)
         finally:
             partial.unlink(missing_ok=True)
     return folder / name
@@ -78,8 +98,7 @@ def make_folder(path: Path) -> None:
     with explained(f"create the folder {path}"):
         missing = [each for each in (path, *path.parents) if not each.exists()]
         path.mkdir(parents=True, exist_ok=True)
-        for each in missing:
-            _sync_folder(each.parent)
+    _sync_folders(each.parent for each in missing)
 
 
 def open_folder(path: Path) -> None:
@@ -90,16 +109,18 @@ def open_folder(path: Path) -> None:
             leftover.unlink()
 
 
-def remove_files(paths: Iterable[Path]) -> None:
-    """Delete files so that a power cut does not bring them back; one that is gone is left out."""
-    folders: dict[Path, None] = {}
+def remove_files(paths: Iterable[Path], *, lasting: bool = True) -> None:
+    """Delete files; one that is gone is left out.
+
+    A power cut does not bring them back, unless that need not last.
+    """
+    folders = []
     for path in paths:
         with explained(f"delete {path}"):
             path.unlink(missing_ok=True)
-        folders[path.parent] = None
-    for folder in folders:
-        with explained(f"delete files of {folder}"):
-            _sync_folder(folder)
+        folders.append(path.parent)
+    if lasting:
+        _sync_folders(folders)
 
 
 def sync_everything() -> None:
@@ -108,8 +129,15 @@ def sync_everything() -> None:
         os.sync()
 
 
+def _sync_folders(folders: Iterable[Path]) -> None:
+    """Force the names in folders onto the disk."""
+    for folder in dict.fromkeys(folders):
+        with explained(f"write to {folder}"):
+            _sync_folder(folder)
+
+
 def _sync_folder(folder: Path) -> None:
-    """Force the names in a folder onto the disk, where the system can do that for a folder."""
+    """Force the names in a folder onto the disk, where the system can do that."""
     if not hasattr(os, "O_DIRECTORY"):  # Windows, which cannot open a folder
         return
     try:

@@ -39,8 +39,8 @@ class Checkpoints:
         path = write_atomically(
             self._folder, lambda file: _write_file(file, next_round, plain, arrays)
         )
-        # The new one's name is on the disk by now: a power cut leaves one of them in any case.
-        remove_files(self._newest_first()[KEEP:])
+        # The new one's name is on the disk by now. An old one that comes back does no harm.
+        remove_files(self._newest_first()[KEEP:], lasting=False)
         return path
 
     def read_newest(self, warn: Callable[[str], None]) -> dict[str, Any] | None:

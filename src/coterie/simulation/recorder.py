@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from coterie.simulation.records import SCHEMAS, parts_of, read_table
 from coterie.simulation.round import Round
-from coterie.storage import explained, open_folder, remove_files, write_atomically
+from coterie.storage import explained, open_folder, remove_files, write_atomically, write_together
 
 FLUSH_SECONDS = 2.0
 
@@ -63,9 +63,11 @@ class Recorder:
         if self._run is None or not self._rounds:
             return
         part = _part_name(self._rounds[0], self._rounds[-1])
-        for name, tables in self._rows.items():
-            if tables:
-                _write(self._run / name, part, pa.concat_tables(tables))
+        write_together(
+            (self._run / name, _filler(part, pa.concat_tables(tables)))
+            for name, tables in self._rows.items()
+            if tables
+        )
         # Only when all are written: a flush that failed can be repeated.
         for tables in self._rows.values():
             tables.clear()
@@ -130,12 +132,18 @@ class Recorder:
 
 
 def _write(folder: Path, name: str, table: pa.Table) -> None:
+    write_atomically(folder, _filler(name, table))
+
+
+def _filler(name: str, table: pa.Table) -> Callable[[BinaryIO], str]:
+    """Return what writes a table to a file of this name."""
+
     def fill(file: BinaryIO) -> str:
         # One chunk, so that the bytes do not depend on how often the run was flushed.
         pq.write_table(table.combine_chunks(), file, compression="zstd")
         return name
 
-    write_atomically(folder, fill)
+    return fill
 
 
 def _packed(tables: list[pa.Table]) -> npt.NDArray[np.uint8]:
