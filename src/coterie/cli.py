@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 import sys
 from functools import partial
+from io import TextIOWrapper
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -74,6 +75,9 @@ app.add_typer(peer, name="peer")
 def main() -> None:
     """Run the command line; errors for people become one message and an exit code."""
     signal.signal(signal.SIGINT, _stop)
+    if isinstance(sys.stdout, TextIOWrapper):
+        # Names of folders need not be text, and not every terminal has all letters.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app()
     except (CoterieError, Interrupted) as error:

@@ -25,6 +25,8 @@ LOCK = ".lock"
 PARTIAL = ".partial"
 """The ending of files that are still being written; whatever bears it may be deleted."""
 
+LARGEST_SMALL = 16 * 2**20
+"""How many bytes settings, lists of runs and summaries may have."""
 _CANNOT_SYNC = (errno.EINVAL, errno.EBADF, errno.ENOTSUP)
 """What file systems answer that cannot sync a folder, such as some network drives."""
 
@@ -87,10 +89,23 @@ def write_text(path: Path, text: str, *, private: bool = False, lasting: bool = 
     """Write a small text file atomically."""
 
     def fill(file: BinaryIO) -> str:
-        file.write(text.encode())
+        # Names of files need not be text; what is not is written as \\udc….
+        file.write(text.encode(errors="backslashreplace"))
         return path.name
 
     write_atomically(path.parent, fill, private=private, lasting=lasting)
+
+
+def read_small(path: Path, largest: int = LARGEST_SMALL) -> bytes:
+    """Return the contents of a file that is small unless it is damaged."""
+    with explained(f"read {path}"), path.open("rb") as file:
+        content = file.read(largest + 1)
+    if len(content) > largest:
+        raise StorageError(
+            f"{path} is damaged: it has more than {largest // 2**20} MiB, far more than any file "
+            "of this name."
+        )
+    return content
 
 
 def make_folder(path: Path) -> None:
@@ -191,6 +206,12 @@ def explained(what: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise StorageError(f"Cannot {what}: {_reason(error)}") from error
+
+
+def reason_of(error: BaseException) -> str:
+    """Return what an error says, for people: without numbers and names of Python's."""
+    text = error.strerror if isinstance(error, OSError) else str(error)
+    return (text or str(error)).rstrip(".") or type(error).__name__
 
 
 def _reason(error: OSError) -> str:
