@@ -27,6 +27,8 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -42,7 +44,15 @@ STOP_SECONDS = 4
 LIMIT_MEGABYTES = 512
 GIGABYTES = 6
 """How much address space this process may take: what asks for more meets a MemoryError."""
-SIGNS = ("Traceback", "pydantic", "[Errno", "Warning:", "instance of", "not iterable", "indices must")
+SIGNS = (
+    "Traceback",
+    "pydantic",
+    "[Errno",
+    "Warning:",
+    "instance of",
+    "not iterable",
+    "indices must",
+)
 """What no message to a user may contain."""
 
 
@@ -59,6 +69,7 @@ def main() -> None:
     parser.add_argument("--only", choices=SORTS)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int)
+    parser.add_argument("--jobs", type=int, default=1, help="How many processes share the work.")
     parser.add_argument("--out", type=Path, help="Keep the result in this file, as JSON.")
     parser.add_argument("--keep", type=Path, help="Keep what is damaged here, for the next time.")
     parser.add_argument("--log", type=Path, help=argparse.SUPPRESS)
@@ -81,7 +92,14 @@ def main() -> None:
         told = {}
         for sort in sorts:
             count = options.count or (options.folders if sort == "folders" else options.others)
-            told[sort] = summed_up(tried(sort, options.first, count, options.seed, bases))
+            last = options.first + count
+            share = -(-count // options.jobs)
+            slices = [range(at, min(at + share, last)) for at in range(options.first, last, share)]
+            with ThreadPoolExecutor(options.jobs) as pool:
+                work_on = partial(tried, sort, options.seed, bases)
+                told[sort] = summed_up(
+                    [each for done in pool.map(work_on, slices) for each in done]
+                )
             show(sort, told[sort])
     if options.out:
         about = {"seed": options.seed, "python": platform.python_version(), "limits": {
@@ -90,15 +108,15 @@ def main() -> None:
     sys.exit(1 if any(each["defects"] for each in told.values()) else 0)
 
 
-def tried(sort: str, first: int, count: int, seed: int, bases: Path) -> list[dict[str, Any]]:
+def tried(sort: str, seed: int, bases: Path, numbers: range) -> list[dict[str, Any]]:
     """Return how the attempts of all cases ended; what ends the process is an ending too."""
-    log = bases.parent / f"{sort}.jsonl"
+    log = bases.parent / f"{sort}-{numbers.start}.jsonl"
     done: list[dict[str, Any]] = []
-    number = first
-    while number < first + count:
+    number = numbers.start
+    while number < numbers.stop:
         log.write_text("")
         words = ["--log", log, "--bases", bases, "--only", sort, "--seed", seed, "--first", number]
-        words += ["--count", first + count - number]
+        words += ["--count", numbers.stop - number]
         ended = subprocess.run(
             [sys.executable, __file__, *map(str, words)], stderr=subprocess.PIPE, text=True, check=False
         )  # fmt: skip
@@ -122,7 +140,8 @@ def work(options: argparse.Namespace) -> None:
     gc.freeze()  # what was imported is not looked at again
     with options.log.open("a", buffering=1) as log:
         for number in range(options.first, options.first + options.count):
-            gc.collect()
+            if number % 10 == 0:
+                gc.collect()
             with tempfile.TemporaryDirectory(prefix="fuzz-case-") as folder:
                 chance = random.Random(f"{options.seed} {options.only} {number}")
                 with SORTS[options.only](options.bases, Path(folder), chance) as calls:
@@ -147,7 +166,10 @@ def attempted(attempt: str, call: Callable[[], tuple[int, str]]) -> dict[str, An
     try:
         code, said = call()
     except TooLongError:
-        code, defect = "too long", f"took more than {LIMIT_SECONDS} seconds\n{traceback.format_exc()}"
+        code, defect = (
+            "too long",
+            f"took more than {LIMIT_SECONDS} seconds\n{traceback.format_exc()}",
+        )
     except BaseException:  # whatever it is, a user would have met it
         defect = traceback.format_exc()
     finally:
@@ -223,7 +245,10 @@ def show(sort: str, told: dict[str, Any]) -> None:
     """Print how a sort of files fared."""
     print(f"{sort}: {told['cases']} cases, {told['attempts']} attempts", flush=True)
     for name, codes in told["by attempt"].items():
-        print(f"  {name:10} {told['seconds by attempt'][name]:7.1f} s; " + ", ".join(f"{code}: {n}" for code, n in sorted(codes.items())))
+        print(
+            f"  {name:10} {told['seconds by attempt'][name]:7.1f} s; "
+            + ", ".join(f"{code}: {n}" for code, n in sorted(codes.items()))
+        )
     print(f"  slowest {told['slowest seconds']:.1f} s, most {told['most megabytes']} MB")
     for sign, defect in told["defects"].items():
         print(f"  DEFECT {defect['count']}× (case {defect['number']}): {sign}", flush=True)

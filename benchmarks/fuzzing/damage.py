@@ -176,17 +176,23 @@ def _changed_columns(table: pa.Table, chance: random.Random) -> pa.Table:
     if way == 0:
         return table.remove_column(at)
     if way == 1:
-        return table.rename_columns([f"{each}x" if each == name else each for each in table.column_names])
+        return table.rename_columns(
+            [f"{each}x" if each == name else each for each in table.column_names]
+        )
     if way == 2:
         return table.slice(0, chance.choice([0, 1, num_rows // 2]))
     if way == 3:
         return pa.concat_tables([table] * chance.choice([2, 5]))
     if way == 4:
-        return table.take(pa.array(np.random.default_rng(chance.randrange(99)).permutation(num_rows)))
+        return table.take(
+            pa.array(np.random.default_rng(chance.randrange(99)).permutation(num_rows))
+        )
     if way == 5:
         return table.append_column(name, column)
     if way == 6:
-        kind = chance.choice([pa.string(), pa.int8(), pa.float32(), pa.list_(pa.int32()), pa.null()])
+        kind = chance.choice(
+            [pa.string(), pa.int8(), pa.float32(), pa.list_(pa.int32()), pa.null()]
+        )
         return table.set_column(at, name, pa.nulls(num_rows, kind))
     values = column.to_pylist()
     for _ in range(chance.choice([1, 1, 3, max(num_rows, 1)]) if values else 0):
@@ -228,7 +234,9 @@ def changed_zip(data: bytes, chance: random.Random) -> bytes:
     elif way == 3:
         del members[name]
     elif way == 4:
-        members[chance.choice(["x_train.npy", "classes.npy", "../x.npy", "y_test.npy"])] = members[name]
+        members[chance.choice(["x_train.npy", "classes.npy", "../x.npy", "y_test.npy"])] = members[
+            name
+        ]
     elif way == 5:
         members[name] = changed_header(members[name], chance)
     elif way == 6:
@@ -242,9 +250,13 @@ def changed_zip(data: bytes, chance: random.Random) -> bytes:
     elif way == 7:
         members[name] = changed_text(members[name], chance)
     else:
-        members = dict(zip(members, chance.sample(list(members.values()), len(members)), strict=True))
+        members = dict(
+            zip(members, chance.sample(list(members.values()), len(members)), strict=True)
+        )
     sink = io.BytesIO()
-    kind = chance.choice([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+    kind = chance.choice(
+        [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]
+    )
     kind = zipfile.ZIP_DEFLATED if way == 1 else kind
     with zipfile.ZipFile(sink, "w", kind) as archive:
         for each, content in members.items():
@@ -309,7 +321,9 @@ def damage_folder(folder: Path, chance: random.Random) -> None:
         files = sorted(
             path for path in folder.rglob("*") if path.is_file() and path.stat().st_size < LARGEST
         )
-        folders = sorted(path for path in folder.rglob("*") if path.is_dir() and not path.is_symlink())
+        folders = sorted(
+            path for path in folder.rglob("*") if path.is_dir() and not path.is_symlink()
+        )
         if not files:
             return
         path = chance.choice(files)
@@ -359,11 +373,17 @@ def _change_tree(path: Path, files: list[Path], folders: list[Path], chance: ran
         path.unlink()
         path.symlink_to(chance.choice(["nowhere", "..", ".", "/", "/dev/null", "/etc/passwd"]))
     elif way == 9:
-        odd = os.fsencode(path.parent) + b"/" + chance.choice([b"\xff\xfe", b"\xe9t\xe9.parquet", b"a\nb"])
+        odd = (
+            os.fsencode(path.parent)
+            + b"/"
+            + chance.choice([b"\xff\xfe", b"\xe9t\xe9.parquet", b"a\nb"])
+        )
         os.link(os.fsencode(path), odd)
     elif way == 10:
         # A table in parts and in whole, or a folder in a table's place.
-        target = path.parent / chance.choice(["metrics", "timings", "exchanges", "checkpoints", "x.parquet"])
+        target = path.parent / chance.choice(
+            ["metrics", "timings", "exchanges", "checkpoints", "x.parquet"]
+        )
         if not target.exists():
             target.mkdir()
             shutil.copy(path, target / chance.choice([path.name, "0000000-0000001.parquet"]))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import io
 import os
+import pickle
 import random
 import shutil
 import signal
@@ -14,10 +16,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import gzip
-import pickle
-
 import numpy as np
+from fuzzing import damage
 from rich.console import Console
 
 import coterie
@@ -30,7 +30,6 @@ from coterie.peer.settings import read_peer_config
 from coterie.simulation.records import SCHEMAS
 from coterie.watching.follower import Follower
 from coterie.watching.terminal import Lines, screen
-from fuzzing import damage
 
 Call = tuple[str, Callable[[], tuple[int, str]]]
 """What is tried, and how: it returns an exit code and what was said."""
@@ -39,7 +38,7 @@ SMALL = ("--peers", "8", "--rounds", "4", "--threads", "1", "--strategy", "rando
 TINY = ("--peers", "4", "--rounds", "1", "--threads", "1", "--strategy", "random",
         "--set", "strategy.fetches=1", "--set", "shift={kind: none}",
         "--set", "peers.train_size=4", "--set", "peers.validation_size=2")  # fmt: skip
-FIGURES = 0.12
+FIGURES = 0.06
 """In which share of the folders figures are drawn."""
 PICTURES = 8
 CLASSES = ("dog", "elephant", "giraffe", "guitar", "horse", "house", "person")
@@ -141,7 +140,10 @@ def _make_data(folder: Path) -> None:
         content = header + rng.integers(0, 10, shape, dtype=np.uint8).tobytes()
         (folder / "idx" / "mnist" / remote.file_name).write_bytes(gzip.compress(content, mtime=0))
         (folder / "idx" / "mnist" / remote.file_name.removesuffix(".gz")).write_bytes(content)
-    binary, python = folder / "binary" / CIFAR10.binary.folder, folder / "python" / CIFAR10.python.folder
+    binary, python = (
+        folder / "binary" / CIFAR10.binary.folder,
+        folder / "python" / CIFAR10.python.folder,
+    )
     for place, version in ((binary, CIFAR10.binary), (python, CIFAR10.python)):
         place.mkdir(parents=True)
         for name in version.data_files:
@@ -178,7 +180,11 @@ network: {precision: float32, deadlines: {fetch_seconds: 60.0}}
 def damaged_run(bases: Path, case: Path, chance: random.Random) -> Iterator[list[Call]]:
     """Yield what reads a damaged copy of a run folder."""
     base = chance.choice(["finished", "finished", "stopped", "stopped", "regression", "sweep"])
-    name = "run" if chance.random() < 0.9 else chance.choice([os.fsdecode(b"r\xff"), "r [bold]x", "r\nx"])
+    name = (
+        "run"
+        if chance.random() < 0.9
+        else chance.choice([os.fsdecode(b"r\xff"), "r [bold]x", "r\nx"])
+    )
     folder = shutil.copytree(bases / "runs" / base, case / name, symlinks=True)
     damage.damage_folder(folder, chance)
     runs = sorted(path for path in folder.iterdir() if path.is_dir())
@@ -239,7 +245,9 @@ def damaged_settings(bases: Path, case: Path, chance: random.Random) -> Iterator
     run = chance.choice(sorted(path for path in folder.iterdir() if path.is_dir()))
     peer = case / "peer.yaml"
     shutil.copy(bases / "peer" / "peer.yaml", peer)
-    target = chance.choice([run / "config.yaml", run / "config.yaml", folder / "experiment.yaml", peer])
+    target = chance.choice(
+        [run / "config.yaml", run / "config.yaml", folder / "experiment.yaml", peer]
+    )
     data = target.read_bytes()
     for _ in range(chance.choice([1, 1, 2])):
         change = chance.choice([damage.changed_yaml, damage.changed_text, damage.changed_bytes])
@@ -258,7 +266,14 @@ def damaged_settings(bases: Path, case: Path, chance: random.Random) -> Iterator
 
 
 def _data_case(case: Path, root: Path, dataset: str, model: str) -> list[Call]:
-    options = ("--data-root", root, "--set", f"data.datasets=[{dataset}]", "--set", f"model.name={model}")
+    options = (
+        "--data-root",
+        root,
+        "--set",
+        f"data.datasets=[{dataset}]",
+        "--set",
+        f"model.name={model}",
+    )
     return [
         ("data", lambda: command("data", "--data-root", root)),
         ("run", lambda: command("run", "digits", *TINY, *options, "--out", case / "out")),
@@ -289,7 +304,9 @@ def damaged_idx(bases: Path, case: Path, chance: random.Random) -> Iterator[list
     if chance.random() < 0.25:
         path.write_bytes(idx_bomb(chance, is_gzip=ending == ".gz"))
     elif chance.random() < 0.3 and ending:
-        path.write_bytes(gzip.compress(damage.changed_bytes(gzip.decompress(path.read_bytes()), chance)))
+        path.write_bytes(
+            gzip.compress(damage.changed_bytes(gzip.decompress(path.read_bytes()), chance))
+        )
     else:
         damage.damage_folder(root, chance)
     yield _data_case(case, root, "mnist", "fashion-cnn")
@@ -336,8 +353,29 @@ def pickle_bomb(data: bytes, chance: random.Random) -> bytes:
         deep = [deep, deep] if chance.random() < 0.9 else {"x": deep, "y": deep}
     batch = pickle.loads(data)
     key = chance.choice(list(batch))
-    odd = [deep, [deep] * 10, [2**70], [-1], None, 5, [True], [1.5], np.zeros(3), b"", "x", {}, (1,)]
-    odd += [[[]], [None] * 10, np.zeros((20, 3072), np.int64), [300] * 20, [{"a": 1}] * 10, [b"a"] * 10]
+    odd = [
+        deep,
+        [deep] * 10,
+        [2**70],
+        [-1],
+        None,
+        5,
+        [True],
+        [1.5],
+        np.zeros(3),
+        b"",
+        "x",
+        {},
+        (1,),
+    ]
+    odd += [
+        [[]],
+        [None] * 10,
+        np.zeros((20, 3072), np.int64),
+        [300] * 20,
+        [{"a": 1}] * 10,
+        [b"a"] * 10,
+    ]
     ways = [
         lambda: pickle.dumps(batch | {key: chance.choice(odd)}, protocol=2),
         lambda: b"\x80\x02" + b"}" * 3_000_000 + b".",

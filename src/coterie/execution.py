@@ -82,11 +82,14 @@ class Run:
         if not path.exists():
             return None
         try:
-            return TypeAdapter(Outcome).validate_json(read_small(path))
+            reached = TypeAdapter(Outcome).validate_json(read_small(path))
+            if len(reached.cluster_means) != len(reached.cluster_names):
+                raise StorageError("There are not as many means as clusters.")
         except (StorageError, ValidationError):
             raise StorageError(
                 f"{path} is damaged. Delete it and resume the run to write it again."
             ) from None
+        return reached
 
     @property
     def cluster_names(self) -> tuple[str, ...]:

@@ -190,3 +190,17 @@ def test_not_an_archive(tmp_path):
         read_npz(path)
     with pytest.raises(DataError, match=r"absent\.npz cannot be read"):
         read_npz(tmp_path / "absent.npz")
+
+
+def test_a_small_file_that_would_fill_the_memory(tmp_path):
+    path = tmp_path / "bomb.npz"
+    np.savez_compressed(path, x_train=np.zeros((2**21, 8, 8), np.uint8), y_train=LABELS)
+    assert path.stat().st_size < 2**18
+    with pytest.raises(DataError, match="would unpack to 134,"):
+        read_npz(path)
+
+
+def test_real_data_that_compress_well_are_read(tmp_path):
+    path = tmp_path / "mine.npz"
+    np.savez_compressed(path, x_train=np.zeros((20, 900, 900), np.uint8), y_train=LABELS)
+    assert len(read_npz(path).inputs) == 16

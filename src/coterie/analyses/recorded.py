@@ -89,7 +89,7 @@ class Recorded:
         timed = self._tables["timings"]["round"].to_numpy()
         if not np.isin(rounds, timed).all():
             raise self._damage(name, "it holds rounds that the run has not timed")
-        if name == "metrics" and len(rounds):
+        if name == "metrics":
             there, counts = np.unique(rounds, return_counts=True)
             if not np.array_equal(there, timed) or (counts > self.num_peers).any():
                 raise self._damage(name, "it does not hold every peer once in every round")

@@ -23,7 +23,7 @@ from coterie.plain_pickle import (
 )
 
 _MOST_DIMENSIONS = 8
-_MOST_INSTRUCTIONS = 2_000_000
+_MOST_INSTRUCTIONS = 1_000_000
 """Several times those of the largest official file."""
 _LONGEST_DIMENSION = 1 << 31
 
