@@ -1,6 +1,6 @@
 """Damages run folders, settings and data files, and reads them with everything that reads them.
 
-usage: python benchmarks/fuzz_files.py [--folders N] [--others N] [--seed N] [--only SORT] [--first N]
+usage: python benchmarks/fuzz_files.py [--folders N] [--others N] [--jobs N] [--seed N] [--out FILE]
 
 Every attempt must end with a documented exit code other than 1 and without a traceback, within ten
 seconds, and take no more than half a gigabyte. A case depends on seed, sort and number only, so
@@ -39,6 +39,8 @@ from fuzzing.subjects import SORTS, make_folders
 CODES = (0, 2, 3, 4, 5, 6, 130)
 LIMIT_SECONDS = 10
 """How long one attempt may take, of processor time."""
+HANG_SECONDS = 600
+"""After how long the process is ended, by the clock: it may wait for something."""
 STOP_SECONDS = 4
 """After how long an attempt that trains is stopped as by Ctrl-C."""
 LIMIT_MEGABYTES = 512
@@ -118,13 +120,16 @@ def tried(sort: str, seed: int, bases: Path, numbers: range) -> list[dict[str, A
         words = ["--log", log, "--bases", bases, "--only", sort, "--seed", seed, "--first", number]
         words += ["--count", numbers.stop - number]
         ended = subprocess.run(
-            [sys.executable, __file__, *map(str, words)], stderr=subprocess.PIPE, text=True, check=False
-        )  # fmt: skip
+            [sys.executable, __file__, *map(str, words)],
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
         lines = [json.loads(line) for line in log.read_text().splitlines()]
         done += [line for line in lines if "code" in line]
         if ended.returncode == 0:
             break
-        begun = lines[-1] if lines else {"number": number, "attempt": "?"}
+        begun: dict[str, Any] = lines[-1] if lines else {"number": number, "attempt": "?"}
         what = f"ended the process with {ended.returncode}: {ended.stderr[-1500:]}"
         done.append({**begun, "code": "crash", "defect": what, "seconds": 0.0, "megabytes": 0})
         number = begun["number"] + 1
@@ -143,7 +148,7 @@ def work(options: argparse.Namespace) -> None:
             if number % 10 == 0:
                 gc.collect()
             with tempfile.TemporaryDirectory(prefix="fuzz-case-") as folder:
-                chance = random.Random(f"{options.seed} {options.only} {number}")
+                chance = random.Random(f"{options.seed} {options.only} {number}")  # noqa: S311 — to be repeated
                 with SORTS[options.only](options.bases, Path(folder), chance) as calls:
                     for attempt, call in calls:
                         about = {"number": number, "attempt": attempt}
@@ -158,7 +163,7 @@ def attempted(attempt: str, call: Callable[[], tuple[int, str]]) -> dict[str, An
     _forget_peak()
     before = _memory("VmRSS")
     may_stop = attempt in ("resume", "run")
-    faulthandler.dump_traceback_later(6 * LIMIT_SECONDS, exit=True)
+    faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
     signal.signal(signal.SIGPROF, _Alarm(may_stop))
     signal.setitimer(signal.ITIMER_PROF, STOP_SECONDS if may_stop else LIMIT_SECONDS, LIMIT_SECONDS)
     begun, defect, said = time.process_time(), "", ""

@@ -48,9 +48,10 @@ def _check_size(events: Iterator[yaml.Event]) -> None:
     for event in events:
         size = 0
         if isinstance(event, yaml.AliasEvent):
-            if event.anchor not in sizes:
-                raise ValueError(f"'*{event.anchor[:40]}' refers to itself or to nothing")
-            size = sizes[event.anchor]
+            name = str(event.anchor)
+            if name not in sizes:
+                raise ValueError(f"'*{name[:40]}' refers to itself or to nothing")
+            size = sizes[name]
         elif isinstance(event, yaml.ScalarEvent):
             if event.implicit[0] and _LONG_NUMBER.fullmatch(event.value):
                 raise ValueError(f"it holds a number of {len(event.value)} digits")
@@ -60,7 +61,6 @@ def _check_size(events: Iterator[yaml.Event]) -> None:
         elif isinstance(event, yaml.CollectionStartEvent):
             if len(open_groups) > _DEEPEST:
                 raise ValueError(f"its groups are nested more than {_DEEPEST} deep")
-            sizes.pop(event.anchor, None)
             open_groups.append((event.anchor, 1))
         elif isinstance(event, yaml.CollectionEndEvent):
             anchor, size = open_groups.pop()

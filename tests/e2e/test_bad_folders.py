@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from commands import SMALL, Answer, contents, coterie, refused, results, run_with
+from commands import JARGON, SMALL, Answer, contents, coterie, refused, results, run_with
 
 from coterie.cli import main
 from coterie.simulation import recorder
@@ -210,6 +210,10 @@ DAMAGED_TABLES: dict[str, tuple[str, Callable[[pa.Table], pa.Table]]] = {
     "the first round is not measured": ("metrics", lambda table: table.slice(8)),
     "rounds are in disorder": ("metrics", lambda table: table.take(list(range(23, -1, -1)))),
     "peers are there twice": ("metrics", lambda table: table.take(sorted([*range(24)] * 2))),
+    "there is a cluster more": (
+        "metrics",
+        lambda table: table.set_column(2, "cluster", pa.array([4] * 24, pa.int32())),
+    ),
     "a cluster is far away": (
         "metrics",
         lambda table: table.set_column(2, "cluster", pa.array([2**31 - 1] * 24, pa.int32())),
@@ -223,7 +227,9 @@ def test_tables_that_no_run_can_have_written(finished, tmp_path, damage):
     name, change = DAMAGED_TABLES[damage]
     rewritten(folder / "random-seed0" / f"{name}.parquet", change)
     for command, answer in readers(folder, tmp_path).items():
-        if command != "resume":  # which prints the table again
+        # The one prints the table again, the other does not look at summaries.
+        is_seen = damage != "there is a cluster more" or command != "analyse"
+        if command != "resume" and is_seen:
             assert "is damaged: " in refused(answer, 4, name)
 
 
@@ -252,6 +258,16 @@ def test_files_beside_the_parts_of_a_table_are_not_read(stopped, tmp_path):
     assert (run / "summary.json").exists()
 
 
+def test_a_part_of_a_table_that_leads_nowhere(stopped, tmp_path):
+    folder = shutil.copytree(stopped, tmp_path / "out")
+    part = next((folder / "random-seed0" / "neighbours").iterdir())
+    part.unlink()
+    part.symlink_to("nowhere")
+    for answer in readers(folder, tmp_path).values():
+        assert answer.code in (0, 4)
+        assert not [word for word in JARGON if word in answer.err]
+
+
 @pytest.mark.parametrize("name", ["checkpoints", "experiment.yaml", "config.yaml", "metrics"])
 def test_files_that_are_huge(stopped, tmp_path, name):
     """64 GiB of nothing: it takes no room on the disk, but would take all memory."""
@@ -263,6 +279,13 @@ def test_files_that_are_huge(stopped, tmp_path, name):
     answer = coterie("resume", folder, "--threads", 1)
     assert answer.code == 4, answer
     assert "damaged" in answer.err or "Cannot read the table" in answer.err
+
+
+def test_a_summary_with_more_clusters_than_means(finished, tmp_path):
+    folder = shutil.copytree(finished, tmp_path / "out")
+    path = folder / "random-seed0" / "summary.json"
+    path.write_text(path.read_text().replace('"cluster_names": [', '"cluster_names": ["x", '))
+    refused(coterie("resume", folder), 4, "summary.json is damaged")
 
 
 def test_a_summary_that_is_huge(finished, tmp_path):

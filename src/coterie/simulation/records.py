@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -118,8 +119,8 @@ YOUNGER = {"poisoned": False, "test_loss_other": math.nan, "test_accuracy_other"
 def read_table(run: Path, name: str) -> pa.Table:
     """Return a table of a run, as far as it has been recorded."""
     try:
-        return _read(run, name)
-    except FileNotFoundError:
+        with suppress(FileNotFoundError):
+            return _read(run, name)
         # The run was just joining its parts to one file.
         return _read(run, name)
     except (OSError, pa.ArrowException) as error:
