@@ -10,7 +10,7 @@ import pickle
 import random
 import shutil
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -188,7 +188,7 @@ def pickle_bomb(data: bytes, chance: random.Random) -> bytes:
         [{"a": 1}] * 10,
         [b"a"] * 10,
     ]
-    ways = [
+    ways: list[Callable[[], bytes]] = [
         lambda: pickle.dumps(batch | {key: chance.choice(odd)}, protocol=2),
         lambda: b"\x80\x02" + b"}" * 3_000_000 + b".",
         lambda: b"\x80\x02" + b"]" * 12_000_000 + b".",
@@ -225,7 +225,7 @@ def odd_picture(chance: random.Random) -> bytes:
     kind = chance.choice(["PNG", "PNG", "JPEG", "GIF", "BMP", "TIFF"])
     notes = PngImagePlugin.PngInfo()
     if size == (227, 227) and kind == "PNG":
-        notes.add_text("x", "y" * 2**20 * chance.choice([1, 200]), zip=True)  # type: ignore[no-untyped-call]
+        notes.add_text("x", "y" * 2**20 * chance.choice([1, 200]), zip=True)
     try:
         Image.new(mode, size).save(sink, kind, **({"pnginfo": notes} if kind == "PNG" else {}))
     except (OSError, ValueError):
