@@ -147,6 +147,7 @@ def work(options: argparse.Namespace) -> None:
         for number in range(options.first, options.first + options.count):
             if number % 10 == 0:
                 gc.collect()
+            log.write(json.dumps({"number": number, "attempt": "making"}) + "\n")
             with tempfile.TemporaryDirectory(prefix="fuzz-case-") as folder:
                 chance = random.Random(f"{options.seed} {options.only} {number}")  # noqa: S311 — to be repeated
                 with SORTS[options.only](options.bases, Path(folder), chance) as calls:

@@ -125,7 +125,7 @@ def changed_yaml(data: bytes, chance: random.Random) -> bytes:
         return bomb(data, chance)
     try:
         plain = yaml.safe_load(data)
-    except (ValueError, yaml.YAMLError):
+    except (ValueError, RecursionError, yaml.YAMLError):
         return changed_text(data, chance)
     for _ in range(chance.choice([1, 1, 1, 2, 4])):
         plain = changed_values(plain, chance)

@@ -204,3 +204,10 @@ def test_real_data_that_compress_well_are_read(tmp_path):
     path = tmp_path / "mine.npz"
     np.savez_compressed(path, x_train=np.zeros((20, 900, 900), np.uint8), y_train=LABELS)
     assert len(read_npz(path).inputs) == 16
+
+
+def test_class_names_that_are_no_text(tmp_path):
+    names = np.array(list("abcd"))
+    names.view(np.uint32)[1] = 2**31
+    with pytest.raises(DataError, match="names in 'classes' are not text"):
+        read_npz(_save(tmp_path, x_train=_images((20, 6, 5)), y_train=LABELS, classes=names))

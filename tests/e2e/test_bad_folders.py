@@ -209,6 +209,7 @@ DAMAGED_TABLES: dict[str, tuple[str, Callable[[pa.Table], pa.Table]]] = {
     "a round is not measured": ("metrics", lambda table: table.slice(0, 8)),
     "the first round is not measured": ("metrics", lambda table: table.slice(8)),
     "rounds are in disorder": ("metrics", lambda table: table.take(list(range(23, -1, -1)))),
+    "a peer is missing": ("metrics", lambda table: table.slice(0, 23)),
     "peers are there twice": ("metrics", lambda table: table.take(sorted([*range(24)] * 2))),
     "there is a cluster more": (
         "metrics",

@@ -206,7 +206,10 @@ def _class_names(
         return tuple(str(number) for number in range(highest + 1))
     if listed.ndim != 1 or listed.size == 0 or listed.dtype.kind not in "US":
         raise DataError(f"{path}: 'classes' must be a one-dimensional array of names.")
-    return tuple(_as_text(name) for name in listed.tolist())
+    try:
+        return tuple(_as_text(name) for name in listed.tolist())
+    except (SystemError, ValueError):
+        raise DataError(f"{path} is damaged: names in 'classes' are not text.") from None
 
 
 def _as_text(name: str | bytes) -> str:
