@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 from functools import partial
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -79,6 +80,9 @@ app.add_typer(peer, name="peer")
 
 def main() -> None:
     """Run the command line; errors for people become one message and an exit code."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        # Names of folders need not be text, and not every terminal has all letters.
+        sys.stdout.reconfigure(errors="backslashreplace")
     with interrupted_by_signals():
         try:
             _answer()

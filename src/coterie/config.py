@@ -20,6 +20,7 @@ from coterie.data.synthetic import linear_regression
 from coterie.errors import ConfigError, nearest
 from coterie.models.architectures import architecture, check_fits
 from coterie.models.imagenet import load_imagenet_weights
+from coterie.plain_yaml import parse_yaml
 from coterie.settings import Settings, checked, read_settings
 from coterie.simulation.settings import SimulationSettings
 from coterie.sizes import ROW_BYTES, check_epochs, check_memory, check_models
@@ -150,9 +151,9 @@ def parse_change(
     if not equals or not key:
         raise ConfigError(f"{option} {text}: write it as dotted.key=value, such as {example}.")
     try:
-        return key.strip(), yaml.safe_load(value)
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: 2020-13-45 looks like a date
-        raise ConfigError(f"{option} {text}: the value is not valid YAML: {error}") from None
+        return key.strip(), parse_yaml(value)
+    except ValueError as error:
+        raise ConfigError(f"{option} {text}: the value cannot be read; {error}") from None
 
 
 def check_sizes(configs: Iterable[RunConfig]) -> None:

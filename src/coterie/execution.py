@@ -39,7 +39,14 @@ from coterie.simulation.recorder import Recorder
 from coterie.simulation.round import Round
 from coterie.simulation.run import run_to_end
 from coterie.simulation.simulator import Simulation
-from coterie.storage import explained, locked, make_folder, write_atomically, write_text
+from coterie.storage import (
+    explained,
+    locked,
+    make_folder,
+    read_small,
+    write_atomically,
+    write_text,
+)
 from coterie.strategies import make_strategy
 from coterie.tensors import write_tensors
 
@@ -80,11 +87,14 @@ class Run:
         if not path.exists():
             return None
         try:
-            return TypeAdapter(Outcome).validate_json(path.read_bytes())
-        except (OSError, ValidationError):
+            reached = TypeAdapter(Outcome).validate_json(read_small(path))
+            if len(reached.cluster_means) != len(reached.cluster_names):
+                raise StorageError("There are not as many means as clusters.")
+        except (StorageError, ValidationError):
             raise StorageError(
                 f"{path} is damaged. Delete it and resume the run to write it again."
             ) from None
+        return reached
 
     @property
     def cluster_names(self) -> tuple[str, ...]:
@@ -93,8 +103,8 @@ class Run:
         if not path.exists():
             return ()
         try:
-            return TypeAdapter(tuple[str, ...]).validate_json(path.read_bytes())
-        except (OSError, ValidationError):
+            return TypeAdapter(tuple[str, ...]).validate_json(read_small(path))
+        except (StorageError, ValidationError):
             raise StorageError(f"{path} is damaged; resume the run to write it again.") from None
 
     def lay_out(self) -> None:

@@ -30,12 +30,13 @@ from coterie.learning.choice import Tell, check_training, load_before_fork
 from coterie.learning.parallel import can_fork
 from coterie.models.architectures import architecture
 from coterie.own_strategies import check_strategies
+from coterie.plain_yaml import parse_yaml
 from coterie.reports.tables import Outcome
 from coterie.settings import Settings
 from coterie.side_by_side import Line, SideBySide
 from coterie.signals import stop_by_signal
 from coterie.simulation.simulator import check_world
-from coterie.storage import explained, locked, make_folder, write_text
+from coterie.storage import explained, locked, make_folder, read_small, write_text
 from coterie.strategies import make_strategy
 
 EXPERIMENT = "experiment.yaml"
@@ -385,11 +386,10 @@ def _write(folder: Path, contents: Contents) -> None:
 def read_contents(path: Path) -> Contents:
     """Return what an experiment lists."""
     try:
-        with explained(f"read {path}"):
-            contents = Contents.model_validate(yaml.safe_load(path.read_text()))
+        contents = Contents.model_validate(parse_yaml(read_small(path).decode()))
         if not contents.runs:
             raise ValueError
-    except (ValueError, ValidationError, yaml.YAMLError):
+    except (ValueError, ValidationError):
         raise StorageError(
             f"{path} is damaged: expected 'runs:' and the names of the run folders. The runs "
             "themselves can still be resumed one by one, by their folders."

@@ -293,6 +293,13 @@ def _read(run: Run, recorded: Recorded, problems: list[str]) -> FoundRun | None:
         if recorded.last_round < 0 or not recorded.table("metrics").num_rows:
             problems.append(f"{run.folder} has not recorded a round yet.")
             return None
+        highest = pc.max(recorded.table("metrics")["cluster"]).as_py()
+        if finished and highest >= len(finished.cluster_names):
+            problems.append(
+                f"The table 'metrics' of {run.folder} is damaged: it has more clusters than the "
+                f"{len(finished.cluster_names)} of its summary."
+            )
+            return None
     except StorageError as error:
         problems.append(str(error))
         return None

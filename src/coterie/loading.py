@@ -6,7 +6,6 @@ a data frame; docs/run-folder.md says what the columns mean.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -16,6 +15,7 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from pydantic import TypeAdapter, ValidationError
 from torch import nn
 
 from coterie.analyses.study import named
@@ -29,7 +29,7 @@ from coterie.models.vector import FlatModule
 from coterie.provenance import SOFTWARE, Start
 from coterie.reports.tables import Outcome
 from coterie.simulation.records import SCHEMAS
-from coterie.storage import explained
+from coterie.storage import read_small
 from coterie.tensors import map_tensor
 
 
@@ -90,11 +90,9 @@ class LoadedRun:
         """The versions the results were made with."""
         path = self.folder / SOFTWARE
         try:
-            with explained(f"read {path}"):
-                versions: dict[str, str] = json.loads(path.read_text())
-        except ValueError:
+            return TypeAdapter(dict[str, str]).validate_json(read_small(path))
+        except ValidationError:
             raise StorageError(f"{path} is damaged: expected the names of packages.") from None
-        return versions
 
     def table(self, name: str) -> pa.Table:
         """Return a table by its name; one that had nothing to record is empty."""

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from coterie.errors import ConfigError, StorageError, in_plain_words, nearest
 from coterie.integers import check_integers
-from coterie.storage import explained
+from coterie.plain_yaml import parse_yaml
+from coterie.storage import read_small
 
 
 class Settings(BaseModel):
@@ -44,9 +44,7 @@ class Settings(BaseModel):
         return value
 
 
-# As safe as the other, and ten times as fast where libyaml is there: sweeps have many files.
-_SAFE_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
+_LONGEST_SHOWN = 300
 Kind = TypeVar("Kind", bound=Settings)
 
 
@@ -63,9 +61,8 @@ def checked(
 def read_settings(kind: type[Kind], path: Path, context: Mapping[str, Any] | None = None) -> Kind:
     """Read settings from a YAML file; `context` is for their validators."""
     try:
-        with explained(f"read the configuration {path}"):
-            settings = yaml.load(path.read_text(), Loader=_SAFE_LOADER)  # noqa: S506
-    except (ValueError, yaml.YAMLError) as error:
+        settings = parse_yaml(read_small(path).decode())
+    except ValueError as error:
         raise StorageError(f"Cannot read the configuration {path}: {error}") from None
     if not isinstance(settings, dict):
         raise ConfigError(f"{path} does not hold a configuration.")
@@ -106,7 +103,8 @@ def _explain(error: dict[str, Any], root: type[BaseModel]) -> str:
             return f"{where}.kind = '{tag}' cannot be used.{nearest(tag, _kinds(kind))}"
         case "union_tag_not_found":
             known = ", ".join(_kinds(kind))
-            return f"{where} = {given!r} cannot be used: {where}.kind is missing. Known: {known}."
+            shown = _shown(given)
+            return f"{where} = {shown} cannot be used: {where}.kind is missing. Known: {known}."
     expected = _EXPECTED.get(error["type"])
     if error["type"] == "model_type" and _is_model(kind) and where:
         names = list(kind.model_fields)
@@ -114,7 +112,13 @@ def _explain(error: dict[str, Any], root: type[BaseModel]) -> str:
     elif error["type"] == "tuple_type" and isinstance(given, str | int | float):
         expected = f"a list, such as [{given}]"
     message = f"expected {expected}" if expected else in_plain_words(error["msg"])
-    return f"{where} = {given!r} cannot be used: {message}."
+    return f"{where} = {_shown(given)} cannot be used: {message}."
+
+
+def _shown(given: object) -> str:
+    """Return a value as it can be said in a sentence."""
+    text = repr(given)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
 def _at(place: tuple[int | str, ...], root: type[BaseModel]) -> tuple[str, Any]:

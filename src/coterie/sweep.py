@@ -16,6 +16,7 @@ from rich.text import Text
 from coterie.config import RunConfig, scenario_key
 from coterie.errors import ConfigError
 from coterie.experiment import Experiment, Grid
+from coterie.plain_yaml import parse_yaml
 from coterie.presets.base import Preset, Variant
 from coterie.reports.sweeps import Point, Trial, csv_text, points, select, sweep_table
 from coterie.storage import write_text
@@ -59,8 +60,8 @@ def parse_vary(texts: Sequence[str], changes: Mapping[str, Any]) -> dict[str, li
 def _parse_values(text: str, values: str) -> list[Any]:
     try:
         # The inside of a YAML list, so that lists and groups can be values too.
-        parsed = yaml.safe_load(f"[{values}]")
-    except (yaml.YAMLError, ValueError):  # ValueError: 2020-13-45 looks like a date
+        parsed = parse_yaml(f"[{values}]")
+    except ValueError:
         raise ConfigError(
             f"--vary {text}: the values are not valid YAML; write them as value,value,…, such as "
             "1,5,10 or [0, 90],[0, 180]."

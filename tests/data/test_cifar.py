@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import os
 import pickle
 import struct
 import tarfile
@@ -298,3 +299,28 @@ def test_official_positions_of_fine_names():
     positions |= {58: "pickup_truck", 71: "sea", 87: "television", 98: "woman", 99: "worm"}
     for position, name in positions.items():
         assert CIFAR100_CLASSES[position] == name
+
+
+def test_a_hole_in_a_binary_file_does_not_fill_the_memory(tmp_path):
+    folder = tmp_path / CIFAR10.binary.folder
+    folder.mkdir()
+    for name in CIFAR10.binary.data_files:
+        (folder / name).write_bytes(bytes(3073))
+    os.truncate(folder / "data_batch_2.bin", 2**36)
+    with pytest.raises(DataError, match=r"data_batch_2\.bin .* would unpack to 68,719,476,736"):
+        read_cifar(CIFAR10, tmp_path)
+
+
+def test_class_names_that_stand_for_billions_of_values(tmp_path):
+    names: list[object] = ["lol"]
+    for _ in range(40):
+        names = [names, names]
+    folder = tmp_path / CIFAR10.python.folder
+    folder.mkdir()
+    batch = {b"labels": [1, 2], b"data": np.zeros((2, 3072), np.uint8)}
+    for name in CIFAR10.python.data_files:
+        (folder / name).write_bytes(pickle.dumps(batch, protocol=2))
+    meta = {b"label_names": [names] * 10}
+    (folder / CIFAR10.python.names_file).write_bytes(pickle.dumps(meta, protocol=2))
+    with pytest.raises(DataError, match=r"names 0 classes, expected 10"):
+        read_cifar(CIFAR10, tmp_path)

@@ -183,3 +183,9 @@ def test_deep_nesting_is_no_problem():
 def test_writer_used_here_is_what_it_claims():
     names = {opcode.name for opcode, _, _ in pickletools.genops(PYTHON2_ARRAY)}
     assert {"GLOBAL", "REDUCE", "BUILD", "STRING"} <= names
+
+
+def test_a_pickle_of_millions_of_instructions_is_refused():
+    """Each of these bytes would make a list."""
+    with pytest.raises(DataError, match="more than 1000000 instructions"):
+        read_cifar_pickle(b"\x80\x02" + b"]" * 1_000_100 + b".", "file")

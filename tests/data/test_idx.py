@@ -1,7 +1,9 @@
 """Small idx files in the layouts people have them in, whole and damaged."""
 
 import gzip
+import os
 import struct
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -131,3 +133,22 @@ def test_one_file_missing(tmp_path):
     assert locate_idx(MNIST, tmp_path) is None
     with pytest.raises(DataError, match=r"MNIST \(t10k-labels-idx1-ubyte\.gz\) was not found"):
         read_idx_dataset(MNIST, tmp_path)
+
+
+@pytest.mark.parametrize("is_compressed", [True, False])
+def test_a_small_file_that_would_fill_the_memory(is_compressed, tmp_path):
+    """A gigabyte of nothing: compressed, or as a hole in the file."""
+    path = tmp_path / "bomb"
+    header = bytes((0, 0, 8, 3)) + struct.pack(">3I", 2**20, 32, 32)
+    if is_compressed:
+        path.write_bytes(gzip.compress(header + bytes(2**22)))
+    else:
+        path.write_bytes(header)
+        os.truncate(path, 2**30 + len(header))
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match="would unpack to 1,073,741,824"):
+            read_idx(path, 3)
+        assert tracemalloc.get_traced_memory()[1] < 2**24
+    finally:
+        tracemalloc.stop()

@@ -190,3 +190,24 @@ def test_not_an_archive(tmp_path):
         read_npz(path)
     with pytest.raises(DataError, match=r"absent\.npz cannot be read"):
         read_npz(tmp_path / "absent.npz")
+
+
+def test_a_small_file_that_would_fill_the_memory(tmp_path):
+    path = tmp_path / "bomb.npz"
+    np.savez_compressed(path, x_train=np.zeros((2**21, 8, 8), np.uint8), y_train=LABELS)
+    assert path.stat().st_size < 2**18
+    with pytest.raises(DataError, match="would unpack to 134,"):
+        read_npz(path)
+
+
+def test_real_data_that_compress_well_are_read(tmp_path):
+    path = tmp_path / "mine.npz"
+    np.savez_compressed(path, x_train=np.zeros((20, 900, 900), np.uint8), y_train=LABELS)
+    assert len(read_npz(path).inputs) == 16
+
+
+def test_class_names_that_are_no_text(tmp_path):
+    names = np.array(list("abcd"))
+    names.view(np.uint32)[1] = 2**31
+    with pytest.raises(DataError, match="names in 'classes' are not text"):
+        read_npz(_save(tmp_path, x_train=_images((20, 6, 5)), y_train=LABELS, classes=names))

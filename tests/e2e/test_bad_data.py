@@ -212,3 +212,13 @@ def test_pretrained_weights_that_are_not_there(tmp_path):
     )
     refused(answer, 3, "There is no weights file", "nowhere.pth", "https://download.pytorch.org")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_or_a_file_in_the_wrong_place_is_said_in_words(data_root):
+    folder = data_root / "mnist"
+    folder.mkdir()
+    for remote in (MNIST.train_labels, MNIST.test_images, MNIST.test_labels):
+        (folder / remote.file_name).write_bytes(b"x")
+    (folder / MNIST.train_images.file_name).symlink_to(data_root)
+    message = refused(run_preset("friends-mnist-fashion", data_root), 3, "MNIST")
+    assert "[Errno" not in message

@@ -349,3 +349,8 @@ def test_only_the_first_few_problems_are_listed(tmp_path):
     with pytest.raises(DataError, match=r"and \d+ more") as caught:
         load(path, ResNet18(10))
     assert str(caught.value).count("is missing") == 5
+
+
+def test_a_folder_in_the_place_of_the_weights(tmp_path):
+    with pytest.raises(DataError, match=r"damaged \(Is a directory\)"):
+        read_checkpoint(tmp_path)

@@ -35,9 +35,9 @@ def read_files(monkeypatch) -> list[str]:
     names: list[str] = []
     real = pq.read_table
 
-    def read(path, **options):
-        names.append(Path(path).name)
-        return real(path, **options)
+    def read(file, **options):
+        names.append(Path(file.name).name)
+        return real(file, **options)
 
     monkeypatch.setattr(pq, "read_table", read)
     return names
@@ -136,15 +136,15 @@ def test_a_part_that_vanishes_while_it_is_read(tmp_path, monkeypatch):
         write_round(tmp_path, number)
     real, joined = pq.read_table, []
 
-    def read(path, **options):
-        if not joined and Path(path).parent.name == "metrics":
-            folder = Path(path).parent
+    def read(file, **options):
+        if not joined and Path(file.name).parent.name == "metrics":
+            folder = Path(file.name).parent
             tables = [real(part) for part in sorted(folder.iterdir())]
             pq.write_table(pa.concat_tables(tables), tmp_path / "metrics.parquet")
             for part in folder.iterdir():
                 part.unlink()
-            joined.append(path)
-        return real(path, **options)
+            joined.append(file)
+        return real(file, **options)
 
     parts = Parts(tmp_path)
     monkeypatch.setattr(pq, "read_table", read)

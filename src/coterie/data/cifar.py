@@ -7,6 +7,7 @@ import tarfile
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ from coterie.data.cifar_pickle import read_cifar_pickle
 from coterie.data.dataset import Dataset
 from coterie.data.sources import (
     RemoteFile,
+    check_unpacked,
     download_or_explain,
     first_file,
     first_folder,
@@ -169,6 +171,7 @@ def _contents(version: CifarVersion, place: Path) -> dict[str, bytes]:
         for name in wanted:
             if os.path.isfile(place / name):
                 with reading(place / name, "an official CIFAR file"):
+                    check_unpacked(place / name, (place / name).stat().st_size)
                     contents[name] = (place / name).read_bytes()
     else:
         verify_md5(place, version.archive)
@@ -254,7 +257,7 @@ def _class_names(
         names = [line.strip() for line in content.decode("latin-1").splitlines() if line.strip()]
     else:
         listed = _item(read_cifar_pickle(content, where), cifar.names_key, where)
-        names = [_as_text(name) for name in listed] if isinstance(listed, list) else []
+        names = [_as_text(name) for name in listed] if _are_texts(listed) else []
     if len(names) != len(cifar.classes):
         raise DataError(
             f"{where} names {len(names)} classes, expected {len(cifar.classes)}. Delete it to use "
@@ -272,5 +275,9 @@ def _item(batch: object, key: str, where: str) -> object:
     raise DataError(f"{where} has no '{key}'; it is no file of the official python version.")
 
 
-def _as_text(value: object) -> str:
-    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+def _are_texts(listed: object) -> TypeGuard[list[str | bytes]]:
+    return isinstance(listed, list) and all(isinstance(name, str | bytes) for name in listed)
+
+
+def _as_text(value: str | bytes) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else value

@@ -23,6 +23,8 @@ from coterie.plain_pickle import (
 )
 
 _MOST_DIMENSIONS = 8
+_MOST_INSTRUCTIONS = 1_000_000
+"""Several times those of the largest official file."""
 _LONGEST_DIMENSION = 1 << 31
 
 
@@ -120,4 +122,5 @@ _INTERPRETER = PickleInterpreter(
     },
     opcodes=OPCODES - {"BINFLOAT"},
     build=_build,
+    most_instructions=_MOST_INSTRUCTIONS,
 )

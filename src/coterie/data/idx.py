@@ -13,7 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.data.dataset import Dataset
-from coterie.data.sources import RemoteFile, download_or_explain, first_file, reading
+from coterie.data.sources import (
+    RemoteFile,
+    check_unpacked,
+    download_or_explain,
+    first_file,
+    reading,
+)
 from coterie.errors import DataError
 
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -95,6 +101,7 @@ def read_idx(path: Path, dimensions: int) -> npt.NDArray[np.uint8]:
     with reading(path, f"an idx file with {dimensions} dimension(s)"), _opened(path) as stream:
         shape = _read_header(stream, path, dimensions)
         size = prod(shape)
+        check_unpacked(path, size)
         # One byte more than announced: it shows excess, and makes gzip check its checksum.
         content = bytearray(stream.read(size + 1))
     if len(content) != size:

@@ -16,7 +16,7 @@ from coterie.data.dataset import Dataset, Inputs, Targets, check_samples
 from coterie.data.holdout import random_holdout, stratified_holdout
 from coterie.data.images import normalise
 from coterie.data.own import PeerData
-from coterie.data.sources import reading
+from coterie.data.sources import check_unpacked, reading
 from coterie.errors import DataError
 from coterie.randomness import generator
 
@@ -98,7 +98,10 @@ def _load(path: Path) -> Arrays:
                 raise ValueError(f"it is {'a single array, not' if is_array else 'not'} an archive")
             stream.seek(0)
             with np.load(stream, allow_pickle=False) as archive:
-                arrays = {name: archive[name] for name in archive.files if name in accepted}
+                wanted = [name for name in archive.files if name in accepted]
+                sizes = {each.filename: each.file_size for each in archive.zip.infolist()}
+                check_unpacked(path, sum(sizes.get(f"{name}.npy", 0) for name in wanted))
+                arrays = {name: archive[name] for name in wanted}
                 _require_training_data(arrays, archive.files, path)
     except tokenize.TokenError as problem:
         raise DataError(f"{path} is damaged: an array's header is malformed.") from problem
@@ -203,7 +206,10 @@ def _class_names(
         return tuple(str(number) for number in range(highest + 1))
     if listed.ndim != 1 or listed.size == 0 or listed.dtype.kind not in "US":
         raise DataError(f"{path}: 'classes' must be a one-dimensional array of names.")
-    return tuple(_as_text(name) for name in listed.tolist())
+    try:
+        return tuple(_as_text(name) for name in listed.tolist())
+    except (SystemError, ValueError):
+        raise DataError(f"{path} is damaged: names in 'classes' are not text.") from None
 
 
 def _as_text(name: str | bytes) -> str:

@@ -16,8 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coterie.errors import DataError
+from coterie.storage import reason_of
 
 DOWNLOAD_TIMEOUT_SECONDS = 10
+SMALL_BYTES = 64 * 2**20
+"""What any file may unpack to."""
+LARGEST_RATIO = 200
+"""How many times larger than on the disk data may become beyond that."""
 
 # Everything the standard library, numpy and Pillow raise on bytes that are not what they claim.
 READ_ERRORS = (
@@ -79,9 +84,22 @@ def reading(path: Path, expected: str) -> Iterator[None]:
         yield
     except READ_ERRORS as problem:
         raise DataError(
-            f"{path} cannot be read: {_reason(problem)}. Expected {expected}. The file is probably "
-            "damaged or incomplete, or may not be read by you; replace it with a whole copy."
+            f"{path} cannot be read: {reason_of(problem)}. Expected {expected}. The file is "
+            "probably damaged or incomplete, or may not be read by you; replace it with a whole "
+            "copy."
         ) from problem
+
+
+def check_unpacked(path: Path, size: int) -> None:
+    """Refuse a file that would become far more bytes than it has on the disk."""
+    about = path.stat()
+    stored = getattr(about, "st_blocks", 0) * 512 or about.st_size
+    if size > SMALL_BYTES and size > LARGEST_RATIO * stored:
+        raise DataError(
+            f"{path} takes {stored:,} bytes on the disk but would unpack to {size:,}, more than "
+            f"{LARGEST_RATIO} times as much. Real data do not compress so well: the file is "
+            "damaged, or made to fill the memory. Replace it, or store it uncompressed."
+        )
 
 
 def verify_md5(path: Path, remote: RemoteFile) -> None:
@@ -107,7 +125,7 @@ def download_or_explain(
         try:
             return _download(remote, folder)
         except (OSError, ValueError) as problem:
-            attempt = f"Downloading {remote.url} failed: {_reason(problem)}."
+            attempt = f"Downloading {remote.url} failed: {reason_of(problem)}."
     places = "\n".join(f"  {path}" for path in looked_for)
     raise DataError(
         f"{title} was not found. Looked for:\n{places}\n{attempt}\n"
@@ -135,10 +153,6 @@ def _download(remote: RemoteFile, folder: Path) -> Path:
         downloader=fetch,
     )
     return folder / remote.file_name
-
-
-def _reason(problem: BaseException) -> str:
-    return str(problem).rstrip(".") or type(problem).__name__
 
 
 class _ProgressBar:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from coterie.errors import DataError
 from coterie.plain_pickle import PickleInterpreter, RefusedPickleError, Symbol
+from coterie.storage import reason_of
 
 Array = npt.NDArray[Any]
 
@@ -43,7 +44,7 @@ _OPCODES = frozenset(
 # What a damaged or hostile file can make the readers below trip over.
 _DAMAGE = (
     *(ValueError, TypeError, LookupError, ArithmeticError, RuntimeError),
-    *(zipfile.BadZipFile, EOFError),
+    *(zipfile.BadZipFile, EOFError, OSError, MemoryError),
 )
 
 
@@ -87,7 +88,7 @@ def read_checkpoint(path: Path) -> dict[str, Array]:
         return _read_zip(stream) if zipfile.is_zipfile(stream) else _read_legacy(stream)
     except _DAMAGE as error:
         refused = isinstance(error, RefusedPickleError)
-        reason = str(error) if refused else f"it is damaged ({error})"
+        reason = str(error) if refused else f"it is damaged ({reason_of(error)})"
         raise DataError(
             f"{path} cannot be read as a torch checkpoint: {reason}. Expected a state dict of "
             "float32 tensors as written by torch.save; supply the file again."

@@ -19,7 +19,7 @@ from coterie.simulation.checkpoint import Checkpoints
 from coterie.simulation.recorder import Recorder
 from coterie.simulation.round import Round
 from coterie.simulation.simulator import Simulation
-from coterie.storage import explained, make_folder, write_atomically, write_text
+from coterie.storage import make_folder, read_small, write_atomically, write_text
 from coterie.tensors import write_tensors
 
 RUN = "run"
@@ -119,8 +119,7 @@ def read_status(folder: Path) -> Status | None:
     if not path.exists():
         return None
     try:
-        with explained(f"read {path}"):
-            return TypeAdapter(Status).validate_json(path.read_bytes())
+        return TypeAdapter(Status).validate_json(read_small(path))
     except ValidationError:
         raise StorageError(f"{path} is damaged; the peer writes it anew when it runs.") from None
 

@@ -28,7 +28,7 @@ from coterie.peer.certificates import (
 )
 from coterie.peer.identity import load_certificate
 from coterie.peer.transport.interface import PeerKey
-from coterie.storage import PARTIAL, explained, make_folder, write_text
+from coterie.storage import PARTIAL, make_folder, remove_files, write_text
 
 TRUSTED = "trusted"
 ENDING = ".pem"
@@ -115,9 +115,7 @@ class TrustStore:
         self._look_again()
         if peer_id not in self.certificates():
             raise ConfigError(f"{clean_name(peer_id)} is not among those trusted.")
-        path = self._path(peer_id)
-        with explained(f"delete {path}"):
-            path.unlink(missing_ok=True)
+        remove_files([self._path(peer_id)])
         self._look_again()
 
     def _path(self, peer_id: PeerKey) -> Path:

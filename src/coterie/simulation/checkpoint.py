@@ -17,12 +17,15 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 
 from coterie.errors import StorageError
-from coterie.storage import explained, open_folder, write_atomically
+from coterie.storage import open_folder, reason_of, remove_files, write_atomically
 from coterie.tensors import write_tensors
 
 KEEP = 2
 ARRAY, TEXT = "array:", "text:"
 """How the JSON part refers to an array of the file, and how text that looks like that is marked."""
+
+
+_DAMAGE = (StorageError, SafetensorError, OSError, ValueError, LookupError, MemoryError)
 
 
 class Checkpoints:
@@ -39,9 +42,8 @@ class Checkpoints:
         path = write_atomically(
             self._folder, lambda file: _write_file(file, next_round, plain, arrays)
         )
-        with explained(f"tidy up {self._folder}"):
-            for old in self._newest_first()[KEEP:]:
-                old.unlink()
+        # The new one's name is on the disk by now. An old one that comes back does no harm.
+        remove_files(self._newest_first()[KEEP:], lasting=False)
         return path
 
     def read_newest(self, warn: Callable[[str], None]) -> dict[str, Any] | None:
@@ -50,8 +52,9 @@ class Checkpoints:
         for path in candidates:
             try:
                 return _read_file(path)
-            except (StorageError, SafetensorError, OSError, ValueError, KeyError) as error:
-                warn(f"The checkpoint {path} is damaged ({error}); trying the one before.")
+            except _DAMAGE as error:
+                why = reason_of(error)
+                warn(f"The checkpoint {path} is damaged ({why}); trying the one before.")
         if candidates:
             raise StorageError(
                 f"All {len(candidates)} checkpoints in {self._folder} are damaged; the run cannot "
@@ -71,6 +74,8 @@ def _write_file(
 
 
 def _read_file(path: Path) -> dict[str, Any]:
+    with safe_open(path, framework="numpy"):
+        pass  # fails at once where the size is wrong, and hashing might take long
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     if digest[:16] != path.stem.rsplit("-", 1)[-1]:

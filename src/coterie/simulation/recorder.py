@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from coterie.simulation.records import SCHEMAS, parts_of, read_table
 from coterie.simulation.round import Round
-from coterie.storage import explained, open_folder, write_atomically
+from coterie.storage import open_folder, remove_files, write_atomically, write_together
 
 FLUSH_SECONDS = 2.0
 
@@ -63,9 +63,11 @@ class Recorder:
         if self._run is None or not self._rounds:
             return
         part = _part_name(self._rounds[0], self._rounds[-1])
-        for name, tables in self._rows.items():
-            if tables:
-                _write(self._run / name, part, pa.concat_tables(tables))
+        write_together(
+            (self._run / name, _filler(part, pa.concat_tables(tables)))
+            for name, tables in self._rows.items()
+            if tables
+        )
         # Only when all are written: a flush that failed can be repeated.
         for tables in self._rows.values():
             tables.clear()
@@ -101,8 +103,8 @@ class Recorder:
             parts = parts_of(self._run, name)
             if parts:
                 _write(self._run, f"{name}.parquet", read_table(self._run, name))
-            _remove(parts)
-            with explained(f"tidy up {self._run / name}"):
+            remove_files(parts)
+            with suppress(OSError):  # a file that is not ours may stay
                 (self._run / name).rmdir()
 
     def rewind(self, next_round: int) -> None:
@@ -113,7 +115,7 @@ class Recorder:
             whole = self._run / f"{name}.parquet"
             if not whole.exists():
                 parts = parts_of(self._run, name)
-                _remove(part for part in parts if _first_round(part) >= next_round)
+                remove_files(part for part in parts if _first_round(part) >= next_round)
             table = read_table(self._run, name)
             beyond = _last_round(table) >= next_round
             if beyond or whole.exists():
@@ -122,20 +124,26 @@ class Recorder:
     def _replace(self, name: str, whole: Path, table: pa.Table) -> None:
         """Make a table one joined file, which counts until it is gone, then one part."""
         _write(whole.parent, whole.name, table)
-        _remove(parts_of(whole.parent, name))
+        remove_files(parts_of(whole.parent, name))
         if table.num_rows:
             last = pc.max(table["round"]).as_py()
             _write(whole.parent / name, _part_name(0, last), table)
-        _remove([whole])
+        remove_files([whole])
 
 
 def _write(folder: Path, name: str, table: pa.Table) -> None:
+    write_atomically(folder, _filler(name, table))
+
+
+def _filler(name: str, table: pa.Table) -> Callable[[BinaryIO], str]:
+    """Return what writes a table to a file of this name."""
+
     def fill(file: BinaryIO) -> str:
         # One chunk, so that the bytes do not depend on how often the run was flushed.
         pq.write_table(table.combine_chunks(), file, compression="zstd")
         return name
 
-    write_atomically(folder, fill)
+    return fill
 
 
 def _packed(tables: list[pa.Table]) -> npt.NDArray[np.uint8]:
@@ -156,12 +164,6 @@ def _part_name(first: int, last: int) -> str:
 
 def _first_round(part: Path) -> int:
     return int(part.name.split("-")[0])
-
-
-def _remove(parts: Iterable[Path]) -> None:
-    for part in parts:
-        with explained(f"remove {part}"):
-            part.unlink()
 
 
 def _clock() -> tuple[float, float]:

@@ -8,6 +8,8 @@ as `similarities` when nobody was watched, is not there.
 from __future__ import annotations
 
 import math
+import re
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +17,9 @@ import pyarrow.parquet as pq
 
 from coterie.errors import StorageError
 from coterie.simulation.round import MEASURES
+from coterie.storage import reason_of
 
+_PART = re.compile(r"\d{7,9}-\d{7,9}\.parquet")
 _WHO = [("round", pa.int32()), ("peer", pa.int32()), ("cluster", pa.int32())]
 
 SCHEMAS = {
@@ -115,12 +119,14 @@ YOUNGER = {"poisoned": False, "test_loss_other": math.nan, "test_accuracy_other"
 def read_table(run: Path, name: str) -> pa.Table:
     """Return a table of a run, as far as it has been recorded."""
     try:
-        return _read(run, name)
-    except FileNotFoundError:
+        with suppress(FileNotFoundError):
+            return _read(run, name)
         # The run was just joining its parts to one file.
         return _read(run, name)
     except (OSError, pa.ArrowException) as error:
-        raise StorageError(f"Cannot read the table '{name}' of {run}: {error}") from error
+        raise StorageError(
+            f"Cannot read the table '{name}' of {run}: {reason_of(error)}."
+        ) from error
 
 
 def _read(run: Path, name: str) -> pa.Table:
@@ -133,15 +139,24 @@ def _read(run: Path, name: str) -> pa.Table:
 
 def read_file(path: Path, name: str, *, use_threads: bool = True) -> pa.Table:
     """Return a table, or a part of it, from its file; what is younger than it is filled in."""
-    table = pq.read_table(path, schema=SCHEMAS[name], use_threads=use_threads)
+    # Opened here: arrow takes folders for tables, and names that are no text for nothing at all.
+    with path.open("rb") as file:
+        table = pq.read_table(file, schema=SCHEMAS[name], use_threads=use_threads)
     for place, column in enumerate(table.column_names):
         # A column that is not in the file comes as nulls; single nulls are a damage.
         if column in YOUNGER and table[column].null_count == table.num_rows:
             filled = table[column].fill_null(YOUNGER[column])
             table = table.set_column(place, SCHEMAS[name].field(column), filled)
+        elif table[column].null_count:
+            raise StorageError(f"{path} is damaged: values of its column '{column}' are missing.")
     return table
 
 
 def parts_of(run: Path, name: str) -> list[Path]:
     """Return the parts of a table, oldest first."""
-    return sorted((run / name).glob("*.parquet"))
+    return sorted(path for path in (run / name).glob("*.parquet") if is_part(path.name))
+
+
+def is_part(name: str) -> bool:
+    """Whether a file is called as a part is, by its first and last round; others are not ours."""
+    return _PART.fullmatch(name) is not None

@@ -27,9 +27,10 @@ from coterie.errors import (
 )
 from coterie.execution import Run
 from coterie.experiment import EXPERIMENT, Experiment, run_name
+from coterie.plain_yaml import parse_yaml
 from coterie.presets.comparing import comparison, differences
 from coterie.reports.tables import final_table
-from coterie.storage import explained, make_folder, write_text
+from coterie.storage import explained, make_folder, read_small, write_text
 from coterie.studies.base import Part, Setting, Study
 from coterie.studies.estimate import in_words, seconds_left
 
@@ -54,8 +55,8 @@ def open_study(folder: Path, study: Study) -> None:
 
 def _check_study(folder: Path, study: Study) -> None:
     try:
-        found = yaml.safe_load((folder / STUDY).read_text())
-    except (yaml.YAMLError, UnicodeDecodeError):
+        found = parse_yaml(read_small(folder / STUDY).decode())
+    except ValueError:
         found = None
     if found != {"study": study.name}:
         raise StorageError(

@@ -21,7 +21,13 @@ from coterie.peer.logs import LOG as PEER_LOG
 from coterie.peer.results import STATUS
 from coterie.peer.trust import ENDING, TRUSTED, TrustStore
 from coterie.peer.wire.bounds import LARGEST_SAMPLES
-from coterie.storage import explained, make_folder, write_atomically, write_text
+from coterie.storage import (
+    explained,
+    make_folder,
+    sync_everything,
+    write_atomically,
+    write_text,
+)
 from coterie.swarm.processes import LOG
 
 PEERS = "peers"
@@ -128,6 +134,7 @@ def _trust_each_other(folders: Sequence[Path], identities: Sequence[Identity]) -
             own = f"{identity.peer_id}{ENDING}"
             shutil.copytree(first.folder, folder / TRUSTED, ignore=shutil.ignore_patterns(own))
         TrustStore(folder).add(identities[0].certificate_pem)
+    sync_everything()
 
 
 def _write_data(folders: Sequence[Path], config: RunConfig, scenario: Scenario) -> list[int]:

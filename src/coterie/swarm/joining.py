@@ -18,7 +18,7 @@ from coterie.simulation.believing import asked_peers
 from coterie.simulation.exchanges import ExchangeLog
 from coterie.simulation.records import SCHEMAS
 from coterie.simulation.round import MEASURES, Columns, Round
-from coterie.storage import explained
+from coterie.storage import read_small
 from coterie.strategies.base import GroundTruth
 from coterie.watching.parts import Parts
 
@@ -120,8 +120,7 @@ def as_round(number: int, tables: Tables, world: World) -> Round:
 def _true_numbers(path: Path, ids: Sequence[str]) -> npt.NDArray[np.int32]:
     """Return the number among all of each peer that somebody has met, by its own numbers."""
     try:
-        with explained(f"read {path}"):
-            met = TypeAdapter(list[dict[str, str]]).validate_json(path.read_bytes())
+        met = TypeAdapter(list[dict[str, str]]).validate_json(read_small(path))
         return np.array([ids.index(each["id"]) for each in met], np.int32)
     except (ValidationError, ValueError, KeyError):
         raise StorageError(

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from coterie.simulation.records import SCHEMAS, read_file
+from coterie.errors import StorageError
+from coterie.simulation.records import SCHEMAS, is_part, read_file
 
 MAX_CHUNKS = 32
 """How many parts are kept side by side before they are joined in memory."""
@@ -114,7 +115,7 @@ class _Table:
             return sorted(
                 _key(f"{self._name}/{entry.name}", entry.stat())
                 for entry in entries
-                if entry.name.endswith(".parquet")
+                if is_part(entry.name)
             )
 
     def _read(self, name: str) -> pa.Table | None:
@@ -122,7 +123,7 @@ class _Table:
             return read_file(self._run / name, self._name, use_threads=False)
         except FileNotFoundError:
             raise
-        except (OSError, pa.ArrowException):
+        except (OSError, StorageError, pa.ArrowException):
             self.problems.append(f"{self._run / name} is damaged and left out.")
             rounds = re.fullmatch(r"(\d{1,9})-(\d{1,9})\.parquet", name.rpartition("/")[2])
             if rounds:
