@@ -211,6 +211,7 @@ def explained(what: str) -> Iterator[None]:
 def reason_of(error: BaseException) -> str:
     """Return what an error says, for people: without numbers and names of Python's."""
     text = error.strerror if isinstance(error, OSError) else str(error)
+    text = (text or "").removeprefix("Error while deserializing header: ")  # of safetensors
     return (text or str(error)).rstrip(".") or type(error).__name__
 
 

@@ -86,4 +86,4 @@ def test_a_scale_that_is_no_part(tmp_path, scale):
 
 def test_a_scale_that_is_no_number(tmp_path):
     answer = coterie("run", "digits", "--scale", "tiny", "--out", tmp_path / "out")
-    refused(answer, 2, "'--scale'", "Input should be a valid number")
+    refused(answer, 2, "--scale tiny", "expected a number")

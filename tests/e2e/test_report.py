@@ -37,7 +37,8 @@ def test_one_page_about_all_runs(experiment, tmp_path):
     assert f"4 runs are in {target}" in answer.out
     [subject] = told(target)
     assert subject["title"] == "digits: local, random"
-    assert subject["views"]["summary"]["problems"] == []
+    problems = subject["views"]["summary"]["problems"]
+    assert all("no better than untrained" in each for each in problems), "after two rounds"
     assert len(subject["views"]["gains"]["runs"]) == 2
     assert str(experiment) not in target.read_text(encoding="utf-8")
 
@@ -77,8 +78,8 @@ def test_a_run_that_has_not_finished_is_shown_as_far_as_it_got(copied, tmp_path)
     (copied / "random-seed0" / "summary.json").unlink()
     target = tmp_path / "report.html"
     assert coterie("report", copied, "-o", target).code == 0
-    [problem] = told(target)[0]["views"]["summary"]["problems"]
-    assert problem == "random with seed 0 has not finished: 2 of 2 rounds are shown."
+    problems = told(target)[0]["views"]["summary"]["problems"]
+    assert "random with seed 0 has not finished: 2 of 2 rounds are shown." in problems
 
 
 def test_a_folder_without_runs_is_refused(tmp_path):

@@ -37,7 +37,7 @@ def table(folder: Path) -> list[dict[str, str]]:
 
 def comparable(folder: Path) -> dict[str, bytes]:
     """Return all files but those that tell of time, and the traces of processes."""
-    different = ("timings.parquet", ".lock")
+    different = ("timings.parquet", "started.json", ".lock")
     return {n: c for n, c in contents(folder).items() if not n.endswith(different)}
 
 

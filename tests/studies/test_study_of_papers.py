@@ -23,7 +23,7 @@ NEEDS_A_FILE = "friends-cifar100-pretrained"
 """Its ImageNet weights are nowhere to be downloaded by a study."""
 
 
-@pytest.mark.parametrize("preset", published_tables().keys() - {NEEDS_A_FILE})
+@pytest.mark.parametrize("preset", sorted(published_tables().keys() - {NEEDS_A_FILE}))
 def test_every_published_row_is_run(preset):
     labels = {
         label for setting in PAPERS.settings if setting.preset == preset for label in setting.labels
