@@ -143,3 +143,8 @@ def test_text_of():
     assert text_of(b"\xfc") == text_of("ü") == "ü"
     with pytest.raises(TypeError):
         text_of(1)
+
+
+def test_an_old_text_with_odd_escapes_is_read_without_a_warning():
+    """Warnings are errors in tests, and would be printed to people."""
+    assert read(b"S'\\s'\n.") == b"\\s"

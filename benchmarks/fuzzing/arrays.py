@@ -66,6 +66,8 @@ def _odd_value(kind: pa.DataType, chance: random.Random) -> Any:
         return chance.choice([*map(float, NUMBERS), None])
     if pa.types.is_boolean(kind):
         return chance.choice([True, False, None])
+    if not pa.types.is_integer(kind):  # a column changed before
+        return None
     bits = kind.bit_width
     return chance.choice([0, -1, -2, 1, 5, 7, 8, 99, 2 ** (bits - 1) - 1, -(2 ** (bits - 1)), None])
 

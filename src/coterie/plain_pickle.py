@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickletools
 import struct
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import IO
@@ -234,7 +235,9 @@ class PickleInterpreter:
         A length that the pickle claims is read at once, so the stream is best in memory.
         """
         try:
-            return self._run(stream)
+            # What python reads as an old text may hold escapes that python warns of.
+            with warnings.catch_warnings(action="ignore"):
+                return self._run(stream)
         except RefusedPickleError:
             raise
         except (

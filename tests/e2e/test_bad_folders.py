@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import os
 import shlex
 import shutil
@@ -209,6 +210,14 @@ DAMAGED_TABLES: dict[str, tuple[str, Callable[[pa.Table], pa.Table]]] = {
     "a round is not measured": ("metrics", lambda table: table.slice(0, 8)),
     "the first round is not measured": ("metrics", lambda table: table.slice(8)),
     "rounds are in disorder": ("metrics", lambda table: table.take(list(range(23, -1, -1)))),
+    "a round took for ever": (
+        "timings",
+        lambda table: table.set_column(1, "wall_seconds", pa.array([1.0, math.inf, 1.0])),
+    ),
+    "a loss is beyond all numbers": (
+        "metrics",
+        lambda table: table.set_column(6, table.column_names[6], pa.array([1e300] * 24)),
+    ),
     "a peer is missing": ("metrics", lambda table: table.slice(0, 23)),
     "peers are there twice": ("metrics", lambda table: table.take(sorted([*range(24)] * 2))),
     "there is a cluster more": (

@@ -17,6 +17,8 @@ from coterie.simulation.records import read_table
 
 _PEERS = ("peer", "receiver", "sender", "other")
 _MOST_CLUSTERS = 1000
+_LARGEST_NUMBER = 1e100
+"""Far beyond what float32 can hold, and far below what overflows when it is squared."""
 _CLUSTERS = ("cluster", "other_cluster", "step")
 
 
@@ -74,6 +76,7 @@ class Recorded:
             lowest, highest = limits.get(column, (None, None))
             if (
                 values.null_count
+                or (pa.types.is_floating(values.type) and not _is_possible(name, values))
                 or (lowest is not None and table.num_rows and pc.min(values).as_py() < lowest)
                 or (highest is not None and table.num_rows and pc.max(values).as_py() > highest)
             ):
@@ -102,3 +105,12 @@ class Recorded:
             f"The table '{name}' of {self.folder} is damaged: {what}. Run it again in another "
             "folder."
         )
+
+
+def _is_possible(name: str, column: pa.ChunkedArray) -> bool:
+    """Whether a run can have measured these numbers: losses may be infinite, times may not."""
+    values = column.to_numpy()
+    is_finite = np.isfinite(values)
+    if name == "timings" and not (is_finite & (values >= 0)).all():
+        return False
+    return bool(np.abs(values[is_finite]).max(initial=0) <= _LARGEST_NUMBER)
