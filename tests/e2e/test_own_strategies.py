@@ -147,8 +147,9 @@ def test_a_file_that_has_changed_meanwhile_is_told(file, tmp_path):
     assert "my_strategy.py has changed since mine-seed0 was begun" in plain(done.err)
 
 
-def test_nothing_is_loaded_because_a_folder_says_so(file, tmp_path):
+def test_nothing_is_loaded_because_a_folder_says_so(file, tmp_path, monkeypatch):
     """The file exists, and the folder names it; still only the user's word counts."""
+    monkeypatch.chdir(tmp_path)  # where the report goes
     folder = tmp_path / "out"
     stopped(file, folder)
     file.write_text(f"open({str(tmp_path / 'loaded')!r}, 'w')\n" + STRATEGY)
