@@ -58,13 +58,14 @@ its model with the highest validation accuracy is tested. Some results below wer
 presets did so: they name `patience null instead of 50`. Random is far better without early
 stopping, as `friends-cifar-labels5` shows beside `friends-cifar-labels5-all-rounds`.
 
-**Where it differs, and why that may be.** All of the DAC paper's tables 1 and 2 are 3 to 6 points above ours, with one exception:
-Random in table 1 is met. It is also the one that does not overfit; the others would look so if the
-published runs had some regularisation that the paper does not mention. Tried: if merged models may
-become the best as well as trained ones (`best: any`), Oracle gains 2.4 points and Random none (40
-peers, 60 rounds, one seed); if accuracy instead of loss decides, Local gains one point of five (8
-peers), and Oracle one. It is not the order of acting (Oracle, 40 peers, 100 rounds: 41.5 % in turn,
-40.8 % at once), nor the learning rate (Local with 1e-4: 28.8 % as with 3e-4; 8 peers).
+**Where it differs, and why that may be.** All of the DAC paper's tables 1 and 2 are 3 to 6 points
+above ours, with one exception: Random in table 1 is met. It is also the one that does not overfit;
+the others would look so if the published runs had some regularisation that the paper does not
+mention. Tried: if merged models may become the best as well as trained ones (`best: any`), Oracle
+gains 2.4 points and Random none (40 peers, 60 rounds, one seed); if accuracy instead of loss
+decides, Local gains one point of five (8 peers), and Oracle one. It is not the order of acting
+(Oracle, 40 peers, 100 rounds: 41.5 % in turn, 40.8 % at once), nor the learning rate (Local with
+1e-4: 28.8 % as with 3e-4; 8 peers).
 
 **What it costs.** Wall and CPU time are sums over all rounds of a run, mean over seeds, on the
 hardware that is named; runs that ran side by side shared it. Early stopping may end a run before

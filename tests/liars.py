@@ -27,7 +27,7 @@ from coterie.peer.identity import load_identity
 from coterie.peer.process import Participant
 from coterie.peer.rejections import Reason, Rejected
 from coterie.peer.settings import read_peer_config
-from coterie.peer.stopping import StopRequest
+from coterie.peer.stopping import PeerStopRequest
 from coterie.peer.transport import service
 from coterie.peer.transport.client import PeerClient
 from coterie.peer.transport.interface import Model, Part
@@ -146,7 +146,7 @@ async def attacked(
         read_peer_config(process.folder),
         load_identity(process.folder),
         print,
-        StopRequest(),
+        PeerStopRequest(),
     )
     client = PeerClient(participant._station)
     roots = load_identity(process.folder).certificate_pem

@@ -73,7 +73,7 @@ def test_only_ctrl_c_again_stops_at_once():
 def test_sigterm_much_later_stops_at_once(monkeypatch):
     with stop_by_signal(len) as asked:
         signal.raise_signal(signal.SIGTERM)
-        monkeypatch.setattr(asked, "_made", asked._made - 2 * SAME_SECONDS)
+        monkeypatch.setattr(asked, "_made_at", asked._made_at - 2 * SAME_SECONDS)
         with pytest.raises(Interrupted, match="at once"):
             signal.raise_signal(signal.SIGTERM)
 

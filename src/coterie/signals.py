@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
@@ -34,35 +34,36 @@ class StopRequest:
     """Whether this process was asked to stop, and how; call it to ask."""
 
     def __init__(self) -> None:
-        self._signal: int | None = None
-        self._made = 0.0
+        self.number: int | None = None
+        """The first signal that asked to stop."""
+        self._made_at = 0.0
         self._is_noticed = False
 
     def __call__(self) -> bool:
-        if self._signal is not None:
+        if self.number is not None:
             self._is_noticed = True
-        return self._signal is not None
+        return self.number is not None
 
     @property
     def by(self) -> str:
         """What asked to stop, as people call it."""
-        return "Ctrl-C" if self._signal is None else NAMES[self._signal]
+        return "Ctrl-C" if self.number is None else NAMES[self.number]
 
     @property
     def is_overlooked(self) -> bool:
         """Whether there was a request that was never noticed."""
-        return self._signal is not None and not self._is_noticed
+        return self.number is not None and not self._is_noticed
 
     def make(self, number: int) -> None:
         """Ask to stop."""
-        self._signal = number
-        self._made = time.monotonic()
+        self.number = number
+        self._made_at = time.monotonic()
 
     def is_urged_by(self, number: int) -> bool:
         """Whether another signal means to stop at once; a shell repeats SIGHUP, and `timeout`
         SIGTERM, without a person's being impatient."""
         if number == signal.SIGTERM:
-            return time.monotonic() - self._made > SAME_SECONDS
+            return time.monotonic() - self._made_at > SAME_SECONDS
         return number == signal.SIGINT
 
 
@@ -72,8 +73,14 @@ def stopper(asked: Callable[[], bool]) -> str:
 
 
 @contextmanager
-def handled_by(handle: Handle) -> Iterator[None]:
-    """Let a function handle the signals that ask to stop, except those that are ignored."""
+def handled_by(
+    handle: Handle, *, always: Collection[int] = (), afterwards: signal.Handlers | None = None
+) -> Iterator[None]:
+    """Let a function handle the signals that ask to stop, except those that are ignored.
+
+    Those in `always` are handled all the same. Afterwards the signals have their handlers of
+    before, or the one that is given.
+    """
     previous = {number: signal.getsignal(number) for number in NAMES}
     terminals = [stream for stream in (1, 2) if os.isatty(stream)]
 
@@ -82,13 +89,14 @@ def handled_by(handle: Handle) -> Iterator[None]:
         handle(number, frame)
 
     for number, handler in previous.items():
-        if handler is not signal.SIG_IGN:
+        if handler is not signal.SIG_IGN or number in always:
             signal.signal(number, handle_signal)
     try:
         yield
     finally:
         for number, handler in previous.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+            before = signal.SIG_DFL if handler is None else handler
+            signal.signal(number, before if afterwards is None else afterwards)
 
 
 @contextmanager

@@ -19,10 +19,11 @@ from peer_processes import PeerProcess, lay_out_swarm
 from peer_processes import eventually as soon
 
 from coterie.peer.identity import load_identity
-from coterie.peer.stopping import SAME_SECONDS, StopRequest
+from coterie.peer.stopping import PeerStopRequest
 from coterie.peer.transport.interface import Phase
 from coterie.peer.transport.service import AWAIT, GET_MANIFEST
 from coterie.peer.wire import protocol_pb2 as wire
+from coterie.signals import SAME_SECONDS
 
 ASKED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 COMMAND = "from coterie.cli import main; main()"
@@ -253,7 +254,7 @@ def test_a_second_request_ends_it_at_once(pair):
 
 
 def test_a_request_that_came_before_anything_could_answer_is_answered():
-    request = StopRequest()
+    request = PeerStopRequest()
     done = []
     with pytest.raises(BaseException, match="Stopped before"), request.loading():
         request.receive(signal.SIGTERM, None)

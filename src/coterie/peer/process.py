@@ -31,7 +31,7 @@ from coterie.peer.rejections import Rejections
 from coterie.peer.results import PeerRun
 from coterie.peer.runtime import NetworkRuntime
 from coterie.peer.settings import EVERYWHERE, PeerConfig, read_peer_config
-from coterie.peer.stopping import AT_FIRST, StopRequest
+from coterie.peer.stopping import AT_FIRST, PeerStopRequest
 from coterie.peer.transport.client import PeerClient
 from coterie.peer.transport.interface import Phase
 from coterie.peer.transport.members import Members
@@ -53,7 +53,7 @@ MEET_SECONDS = 0.05
 _log = logging.getLogger(__name__)
 
 
-def run_peer(path: Path, tell: Tell, request: StopRequest) -> None:
+def run_peer(path: Path, tell: Tell, request: PeerStopRequest) -> None:
     """Run the peer of a peer.yaml, or of the folder it lies in, until it has finished."""
     config = read_peer_config(path)
     folder = path if path.is_dir() else path.parent
@@ -71,7 +71,7 @@ class Participant:
         config: PeerConfig,
         identity: Identity,
         tell: Tell,
-        request: StopRequest,
+        request: PeerStopRequest,
     ) -> None:
         self._request = request
         self._config = config
