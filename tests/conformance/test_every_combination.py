@@ -6,6 +6,7 @@ be and yet has two clusters, drift and a poisoned peer.
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from pathlib import Path
 
@@ -45,6 +46,8 @@ SHORT = {
 }
 POISON = {"kind": "sign-flip", "count": 1}
 TABLES = ("metrics", "exchanges", "neighbours")
+THREADS = (1, None) if os.cpu_count() == 2 else (1, 2, None)
+"""Where there are two cores, the default is two threads."""
 
 
 def settings(strategy: str, trainer: str) -> dict[str, object]:
@@ -126,7 +129,7 @@ def test_the_library_gives_the_same_bits(strategy, trainer):
         training={"trainer": trainer, "epochs": 1},
         poison={} if strategy in WITH_SERVER else POISON,
     )
-    one, two, default = (
+    one, *others = (
         library.simulate(
             MODULES[trainer],
             own_peers(),
@@ -135,9 +138,9 @@ def test_the_library_gives_the_same_bits(strategy, trainer):
             clusters=[0, 1] * 3,
             threads=threads,
         )
-        for threads in (1, 2, None)
+        for threads in THREADS
     )
-    for other in (two, default):
+    for other in others:
         assert_same_table(one.metrics, other.metrics)
         assert_same_table(one.exchanges, other.exchanges)
         np.testing.assert_array_equal(one.models, other.models)
@@ -206,7 +209,7 @@ def test_a_bare_linear_layer_regresses_with_every_default():
     assert (result.test_loss < 1.0).all(), "predicting the mean has about 30"
 
 
-@pytest.mark.parametrize("num_peers", [1, 2, 3, 5])
+@pytest.mark.parametrize("num_peers", [1, 2, 4])
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_few_peers_ask_all_there_are(strategy, num_peers, capsys):
     result = library.simulate(
