@@ -50,7 +50,7 @@ class Result:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Why the results may be worth nothing, such as that models are no better than guessing."""
+        """Why results may be worth nothing, such as models not clearly better than guessing."""
         return self.outcome.warnings
 
     @property

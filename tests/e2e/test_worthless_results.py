@@ -14,7 +14,11 @@ from coterie import PeerData, SimulationSettings, simulate
 from coterie.learning.trainer import TrainingSettings
 
 RUN = ("--peers", 8, "--threads", 1, "--set", "strategy.fetches=2")
-GUESSING, UNTRAINED, NOTHING = "no better than guessing", "no better than untrained", "no rounds"
+GUESSING, UNTRAINED, NOTHING = (
+    "not clearly better than guessing",
+    "no better than untrained",
+    "no rounds",
+)
 
 
 def run(tmp_path, preset: str, *arguments: object) -> tuple[str, list[list[str]]]:

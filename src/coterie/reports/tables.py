@@ -37,7 +37,7 @@ class Outcome:
     validation: float = math.nan
     """Validation accuracy (or loss) of the models that were tested, mean over peers."""
     warnings: tuple[str, ...] = ()
-    """Why the results may be worth nothing, such as that models are no better than guessing."""
+    """Why results may be worth nothing, such as models not clearly better than guessing."""
 
 
 def outcome(

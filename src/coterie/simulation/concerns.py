@@ -85,7 +85,7 @@ def _about_guessing(
         return None
     what = "accuracy" if simulation.world.is_classification else "squared error"
     return (
-        f"These models are no better than guessing: on test data their mean {what} is "
+        f"These models are not clearly better than guessing: on test data their mean {what} is "
         f"{reached:{form}}, and for each peer {constant} alone reaches {guess.value:{form}}. "
         f"Check {_suspects(simulation)}."
     )
