@@ -1,4 +1,4 @@
-"""Ordinary slips of somebody who calls the library: each is answered in the caller's words."""
+"""Ordinary slips in calls of the library: each is answered in the words of the caller."""
 
 from __future__ import annotations
 

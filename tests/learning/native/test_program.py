@@ -45,10 +45,8 @@ def test_every_architecture_is_recognised(name):
     parameters = [step for step in steps if step.kind in (CONVOLUTION, LINEAR)]
     assert [step.layer for step in parameters] == list(range(Layout.of(module).num_layers))
     # ReLU and 2 × 2 pooling are part of the layers before them.
-    expected = {CONVOLUTION, LINEAR}
-    if name in ("mlp", "cifar-cnn-dropout"):
-        expected.add(DROPOUT)
-    assert {step.kind for step in steps} <= expected
+    dropping = {DROPOUT} if name in ("mlp", "cifar-cnn-dropout") else set()
+    assert {step.kind for step in steps} <= {CONVOLUTION, LINEAR} | dropping
     assert all(step.pool == 2 and step.relu for step in steps if step.kind == CONVOLUTION)
 
 

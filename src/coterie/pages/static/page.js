@@ -48,7 +48,7 @@
     );
   }
 
-  /* Paper has every figure, also those that nobody scrolled to, in its own width and in light
+  /* Paper has every figure, also those that were not scrolled to, in its own width and in light
    * colours. The width is known before the browser lays out the page for paper: see style.css. */
   function paper() {
     const root = document.documentElement;

@@ -40,7 +40,7 @@ def hello(station: Station) -> wire.HelloMessage:
 
 
 def read_hello(message: wire.HelloMessage) -> Greeting:
-    """Return what somebody says about itself; whether it may say so is not checked here."""
+    """Return what a peer says about itself; whether it may say so is not checked here."""
     known = {int(encoding) for encoding in Encoding}
     return Greeting(
         peer_id=message.peer_id.hex(),
