@@ -103,7 +103,9 @@ def check_command(name: str, arguments: list[str]) -> None:
     given = command.make_context(name, arguments).params
     # Names in capitals stand for whatever the reader has.
     if "preset" in given and not given["preset"].isupper():
-        labels = given["strategy"].split(",") if given["strategy"] else None
+        # Strategies of a reader's own file are run where the page's blocks are.
+        own = given.get("strategy_file")
+        labels = given["strategy"].split(",") if given["strategy"] and not own else None
         changes = dict(parse_change(text) for text in given["change"] or [])
         assert find_preset(given["preset"]).runs(labels, [0], changes)
 
