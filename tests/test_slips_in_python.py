@@ -176,6 +176,6 @@ def test_a_final_softmax_is_pointed_out(capsys):
 
 def test_a_result_is_shown_in_a_few_words():
     shown = repr(RESULT)
-    assert shown.startswith("<Result of local: 4 peers, 1 rounds, mean test accuracy")
+    assert shown.startswith("<Result of local: peers 4, rounds 1, mean test accuracy")
     assert f"{RESULT.test_accuracy.mean():.1%}" in shown
     assert len(shown) < 200

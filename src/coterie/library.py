@@ -80,7 +80,7 @@ class Result:
         rounds, mean = self.metrics["round"][-1].as_py(), self.outcome.mean
         reached = f"accuracy {mean:.1%}" if self.outcome.is_accuracy else f"loss {mean:.4g}"
         return (
-            f"<Result of {self.outcome.label}: {len(self.models)} peers, {rounds} rounds, mean "
+            f"<Result of {self.outcome.label}: peers {len(self.models)}, rounds {rounds}, mean "
             f"test {reached}; see test_accuracy, test_loss, outcome, metrics, exchanges, models>"
         )
 

@@ -104,7 +104,7 @@ def open_page(browser, windows):
 
 @pytest.fixture
 def open_unseen(browser):
-    """Return what opens a file of which nobody has looked at more than its top."""
+    """Return what opens a file of which only the top has been looked at."""
     opened = []
 
     def opener(file: Path, theme: str = "light") -> object:

@@ -57,10 +57,3 @@ def seconds_left(waiting: Iterable[RunConfig], finished: Iterable[Run], threads:
         seconds += float(np.sum(read_table(run.folder, "timings")["cpu_seconds"].to_numpy()))
     speed = done / seconds if seconds else OPERATIONS_PER_SECOND
     return sum(map(work, waiting)) / speed / threads
-
-
-def in_words(seconds: float) -> str:
-    """Return a length of time as text."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -15,6 +15,7 @@ from pathlib import Path
 import yaml
 from rich.table import Table
 
+from coterie.comparing.sheets import duration
 from coterie.config import LINEAR, RunConfig
 from coterie.data.datasets import load_dataset
 from coterie.errors import (
@@ -32,7 +33,7 @@ from coterie.presets.comparing import comparison, differences
 from coterie.reports.tables import final_table
 from coterie.storage import explained, make_folder, read_small, write_text
 from coterie.studies.base import Part, Setting, Study
-from coterie.studies.estimate import in_words, seconds_left
+from coterie.studies.estimate import seconds_left
 
 STUDY = "study.yaml"
 Say = Callable[[str], None]
@@ -104,7 +105,7 @@ def run_parts(
     lacking: dict[tuple[str, ...], DataError] = {}
     waiting = [part for part in parts if unfinished(folder, part)]
     for number, part in enumerate(waiting):
-        left = in_words(_seconds_left(folder, waiting[number:], threads))
+        left = duration(_seconds_left(folder, waiting[number:], threads))
         say(
             f"{part.place} ({number + 1} of {len(waiting)} to run): {len(part.configs)} runs; "
             f"about {left} left in all"
