@@ -23,15 +23,15 @@ from torch import nn
 
 from coterie.benchmarking.machine import machine
 from coterie.models.layout import Layout
-from coterie.peer.identity import create_identity, load_identity
-from coterie.peer.rejections import Rejected
-from coterie.peer.transport.client import PeerClient
+from coterie.peer.discovery.members import Members
+from coterie.peer.refusals import Rejected
+from coterie.peer.security.identity import create_identity, load_identity
+from coterie.peer.security.trust import TrustStore
+from coterie.peer.transport.context import Station
 from coterie.peer.transport.interface import Host, Model, Part, Phase, Published, Pulled, Vector
-from coterie.peer.transport.members import Members
-from coterie.peer.transport.server import PeerServer
+from coterie.peer.transport.peer_client import PeerClient
+from coterie.peer.transport.peer_server import PeerServer
 from coterie.peer.transport.settings import TransportSettings
-from coterie.peer.transport.station import Station
-from coterie.peer.trust import TrustStore
 from coterie.randomness import generator
 
 WIDTH = 3354

@@ -27,15 +27,15 @@ import pyarrow.parquet as pq
 from keeping import show
 
 from coterie.benchmarking.machine import machine
-from coterie.config import RunConfig, with_changes
-from coterie.execution import Run
-from coterie.experiment import Experiment
-from coterie.presets import find_preset
+from coterie.experiments.config import RunConfig, with_changes
+from coterie.experiments.execution import Run
+from coterie.experiments.experiment import Experiment
+from coterie.experiments.presets import find_preset
 from coterie.randomness import generator
-from coterie.reports.tables import outcome
-from coterie.simulation.believing import asked_peers
-from coterie.simulation.records import SCHEMAS
-from coterie.simulation.round import MEASURES
+from coterie.results.final_table import outcome
+from coterie.runtime.estimates import asked_peers
+from coterie.runtime.round import MEASURES
+from coterie.runtime.run_tables import SCHEMAS
 
 CLUSTERS, FETCHES, MODEL_BYTES = 4, 5, 21_000
 NAMES = ("0°", "90°", "180°", "270°")
@@ -69,7 +69,15 @@ def measure(folder: Path) -> dict[str, Any]:
     runs = Experiment.open(folder).runs
     with tempfile.TemporaryDirectory() as place:
         target = Path(place) / "report.html"
-        command = [sys.executable, "-m", "coterie.cli", "report", str(folder), "-o", str(target)]
+        command = [
+            sys.executable,
+            "-m",
+            "coterie",
+            "report",
+            str(folder),
+            "-o",
+            str(target),
+        ]
         begun, used = time.perf_counter(), _processor_seconds()
         subprocess.run(command, check=True, capture_output=True)
         return {

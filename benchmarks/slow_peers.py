@@ -41,25 +41,25 @@ import yaml
 from keeping import RESULTS, show
 
 from coterie.benchmarking.machine import machine
-from coterie.config import make_scenario
+from coterie.experiments.config import make_scenario
+from coterie.experiments.presets import find_preset
 from coterie.models.architectures import architecture
 from coterie.models.layout import Layout
-from coterie.peer.host import PeerHost
-from coterie.peer.identity import load_identity
-from coterie.peer.judge import Judge
-from coterie.peer.rejections import Reason, Rejected
-from coterie.peer.results import Status, read_status
-from coterie.peer.transport.client import PeerClient
+from coterie.peer.discovery.members import Members
+from coterie.peer.model_scoring import Judge
+from coterie.peer.peer_run import Status, read_status
+from coterie.peer.refusals import Reason, Rejected
+from coterie.peer.security.identity import load_identity
+from coterie.peer.security.trust import TrustStore
+from coterie.peer.service import PeerHost
+from coterie.peer.transport.context import Station
 from coterie.peer.transport.handlers import Handlers, Write
 from coterie.peer.transport.interface import Model, Part, PeerKey
-from coterie.peer.transport.members import Members
-from coterie.peer.transport.server import PeerServer
-from coterie.peer.transport.station import Station
-from coterie.peer.trust import TrustStore
+from coterie.peer.transport.peer_client import PeerClient
+from coterie.peer.transport.peer_server import PeerServer
 from coterie.peer.wire import protocol_pb2 as wire
-from coterie.presets import find_preset
-from coterie.swarm import processes
-from coterie.swarm.folders import lay_out
+from coterie.swarm import peer_processes
+from coterie.swarm.peer_folders import lay_out
 
 NAME = "slow-peers"
 CLEAN = "clean"
@@ -175,7 +175,7 @@ async def rounds_per_minute(count: int, kind: str, options: argparse.Namespace) 
         async with contextlib.AsyncExitStack() as stack:
             for folder in folders[:num_hostile]:
                 await stack.enter_async_context(hostile(folder, kind))
-            running = [processes.start(folder) for folder in honest]
+            running = [peer_processes.start(folder) for folder in honest]
             try:
                 await _begun(honest)
                 begin = _rounds(honest)
@@ -200,7 +200,7 @@ async def _begun(folders: Sequence[Path]) -> None:
     until = time.monotonic() + BEGIN_SECONDS
     while min(_rounds(folders)) < 0:
         if time.monotonic() > until:
-            said = [processes.last_words(folder) for folder in folders]
+            said = [peer_processes.last_words(folder) for folder in folders]
             raise TimeoutError(f"Some peers do not begin. What they said last: {said}")
         await asyncio.sleep(0.1)
 

@@ -37,13 +37,13 @@ import pyarrow.compute as pc
 from keeping import show
 
 from coterie.benchmarking.machine import machine
-from coterie.config import RunConfig, parse_change
-from coterie.execution import Run
-from coterie.experiment import Experiment
-from coterie.presets import find_preset
-from coterie.simulation.records import read_table
-from coterie.swarm.running import Show, execute_by_peers
-from coterie.swarm.suitability import for_real_peers
+from coterie.experiments.config import RunConfig, parse_change
+from coterie.experiments.execution import Run
+from coterie.experiments.experiment import Experiment
+from coterie.experiments.presets import find_preset
+from coterie.runtime.run_tables import read_table
+from coterie.swarm.check_settings import for_real_peers
+from coterie.swarm.run_swarm import Show, execute_by_peers
 from coterie.swarm.supervisor import Member
 
 FASHION = {"peers.train_size": 500, "shift.angles": [0, 180], "peers.clusters": [1, 1]}

@@ -22,11 +22,11 @@ import pyarrow.compute as pc
 from keeping import show
 
 from coterie.benchmarking.machine import machine
-from coterie.config import RunConfig, parse_change
-from coterie.execution import Run
-from coterie.experiment import Experiment, run_name
-from coterie.presets import find_preset
-from coterie.simulation.records import read_table
+from coterie.experiments.config import RunConfig, parse_change
+from coterie.experiments.execution import Run
+from coterie.experiments.experiment import Experiment, run_name
+from coterie.experiments.presets import find_preset
+from coterie.runtime.run_tables import read_table
 
 PRESET, STRATEGY = "friends-cifar-labels5", "dac-inverse-loss"
 TRAINERS = ("native", "torch")

@@ -13,7 +13,7 @@ from typing import Any
 
 from typer.main import get_command
 
-from coterie.cli import app
+from coterie.cli.main import app
 
 PAGE = Path(__file__).parent / "command-line.md"
 INTRODUCTION = """# Command line

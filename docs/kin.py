@@ -18,10 +18,10 @@ from kin_figures import CAPTIONS, CURVES, DOTS, draw
 from kin_kept import KeptSetting, keep, read
 from kin_text import FINDINGS, GROUPS, INTRODUCTION
 
-from coterie.comparing.formats import markdown
+from coterie.cli.options import named_strategies
 from coterie.errors import CoterieError
-from coterie.options import named_strategies
-from coterie.storage import write_text
+from coterie.reports.table_formats import markdown
+from coterie.storage.files import write_text
 from coterie.studies.catalogue import STUDIES
 from coterie.studies.tables import group_sheets
 

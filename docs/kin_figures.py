@@ -13,8 +13,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pictures import PICTURES, WIDTH, save_picture
 
-from coterie.figures.accuracy import draw_curve, keep_in_view, label_left
-from coterie.figures.style import (
+from coterie.reports.colours import GREY, HELPED
+from coterie.reports.figures.accuracy import draw_curve, keep_in_view, label_left
+from coterie.reports.figures.style import (
     PAGE,
     legend_above,
     new_figure,
@@ -24,8 +25,7 @@ from coterie.figures.style import (
     strategy_line,
     style,
 )
-from coterie.reports.colours import GREY, HELPED
-from coterie.reports.tables import confidence
+from coterie.results.final_table import confidence
 from coterie.studies.results import Result
 
 CURVES = {

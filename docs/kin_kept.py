@@ -13,19 +13,19 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 from reproduction_kept import hardware, software
 
-from coterie.analyses.columns import columns, of_all_peers
-from coterie.analyses.neighbours import fetched_precision
-from coterie.config import RunConfig
 from coterie.errors import StorageError
-from coterie.execution import SUMMARY, Run
-from coterie.experiment import Experiment
-from coterie.gathering import FoundRun, gather
-from coterie.pages.subjects import Subject
-from coterie.pages.views.base import Json, over_seeds
-from coterie.pages.views.curves import curves
-from coterie.presets.comparing import differences
-from coterie.presets.scaling import COUNTS_ROUNDS
-from coterie.storage import explained, open_folder, write_text
+from coterie.experiments.config import RunConfig
+from coterie.experiments.execution import SUMMARY, Run
+from coterie.experiments.experiment import Experiment
+from coterie.experiments.presets.scaling import COUNTS_ROUNDS
+from coterie.reports.html.subjects import Subject
+from coterie.reports.html.views.curves import curves
+from coterie.reports.html.views.view_parts import Json, over_seeds
+from coterie.results.analyses.columns import columns, of_all_peers
+from coterie.results.analyses.neighbours import fetched_precision
+from coterie.results.published_comparison import differences
+from coterie.results.run_group import FoundRun, gather
+from coterie.storage.files import explained, open_folder, write_text
 from coterie.studies.base import Setting, Study
 from coterie.studies.results import Result, csv_text, read_csv, results
 

@@ -108,7 +108,7 @@ def make_runs(folder: Path) -> None:
 
 def coterie(folder: Path, *arguments: str) -> None:
     """Run a command in a folder."""
-    subprocess.run([sys.executable, "-m", "coterie.cli", *arguments], cwd=folder, check=True)  # noqa: S603
+    subprocess.run([sys.executable, "-m", "coterie", *arguments], cwd=folder, check=True)  # noqa: S603
 
 
 @contextmanager
@@ -165,7 +165,7 @@ def photograph_live_view(started: Any, folder: Path) -> None:
 @contextmanager
 def _started(folder: Path, *arguments: str) -> Iterator[Any]:
     """Start a command in a folder, and stop it in the end as Ctrl-C does."""
-    command = [sys.executable, "-m", "coterie.cli", *arguments]
+    command = [sys.executable, "-m", "coterie", *arguments]
     with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603
         try:
             yield process

@@ -22,12 +22,12 @@ from reproduction_tables import by_label, further_tables, has_neighbours, markdo
 from rich.table import Table
 
 from coterie.errors import CoterieError
-from coterie.experiment import EXPERIMENT, Experiment
-from coterie.presets import PRESETS, find_preset
-from coterie.presets.published import published_tables
-from coterie.reports.published import Comparison, PublishedTable
-from coterie.reports.tables import final_table
-from coterie.storage import write_text
+from coterie.experiments.experiment import EXPERIMENT, Experiment
+from coterie.experiments.presets import PRESETS, find_preset
+from coterie.experiments.published import published_tables
+from coterie.experiments.published.published_table import Comparison, PublishedTable
+from coterie.results.final_table import final_table
+from coterie.storage.files import write_text
 from coterie.studies.running import STUDY
 
 DOCS = Path(__file__).parent

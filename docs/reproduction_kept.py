@@ -16,18 +16,18 @@ import pyarrow.compute as pc
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from coterie.analyses import study
-from coterie.analyses.catalogue import Analysis
-from coterie.analyses.recorded import Recorded
-from coterie.config import RunConfig
 from coterie.errors import ConfigError, StorageError
-from coterie.execution import Run
-from coterie.experiment import Experiment
-from coterie.presets import Preset, find_preset
-from coterie.presets.comparing import comparison, departures
-from coterie.reports.tables import Outcome
-from coterie.simulation.records import read_table
-from coterie.storage import explained, open_folder, write_text
+from coterie.experiments.config import RunConfig
+from coterie.experiments.execution import Run
+from coterie.experiments.experiment import Experiment
+from coterie.experiments.presets import Preset, find_preset
+from coterie.experiments.recorded_tables import Recorded
+from coterie.results.analyses import over_runs
+from coterie.results.analyses.catalogue import Analysis
+from coterie.results.final_table import Outcome
+from coterie.results.published_comparison import comparison, departures
+from coterie.runtime.run_tables import read_table
+from coterie.storage.files import explained, open_folder, write_text
 from coterie.strategies import make_strategy
 from coterie.strategies.delusional_oracle import DelusionalOracle
 
@@ -133,7 +133,7 @@ def _analyses(runs: Sequence[Run]) -> list[Analysis]:
         names += ["neighbours", "fetched", "unfetched"]
     if any(_delusional(run.config) for run in runs):
         names.append("merges")
-    return study.choose(",".join(names))
+    return over_runs.choose(",".join(names))
 
 
 def _kept_run(run: Run, outcome: Outcome, analyses: Sequence[Analysis]) -> KeptRun:
@@ -150,7 +150,7 @@ def _kept_run(run: Run, outcome: Outcome, analyses: Sequence[Analysis]) -> KeptR
 
 def _summaries(run: Run, analyses: Sequence[Analysis]) -> dict[str, tuple[Summary, ...]]:
     recorded = Recorded(run.config.label, run.config.seed, run.folder, run.config.peers.count)
-    results, _ = study.study([recorded], analyses, WINDOW)
+    results, _ = over_runs.study([recorded], analyses, WINDOW)
     return {
         result.analysis.name: tuple(
             Summary(row.keys, {name: _or_none(one.mean) for name, one in row.estimates.items()})

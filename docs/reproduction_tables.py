@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 from reproduction_kept import WINDOW, KeptRun
 
-from coterie.analyses.catalogue import Shown
-from coterie.analyses.columns import ALL
-from coterie.analyses.study import COMMUNICATION, cell, estimate
-from coterie.reports.published import PublishedResult, PublishedTable
+from coterie.experiments.published.published_table import PublishedResult, PublishedTable
+from coterie.results.analyses.catalogue import Shown
+from coterie.results.analyses.columns import ALL
+from coterie.results.analyses.over_runs import COMMUNICATION, cell, estimate
 
 About = Mapping[str, str]
 ORACLE = "oracle"

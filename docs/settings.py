@@ -14,8 +14,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from coterie.config import RunConfig
-from coterie.peer.settings import PeerConfig
+from coterie.experiments.config import RunConfig
+from coterie.peer.peer_config import PeerConfig
 from coterie.strategies import STRATEGIES
 
 PAGE = Path(__file__).parent / "settings.md"

@@ -23,23 +23,23 @@ from rogues import Offence, Rogue, rogue
 from coterie.errors import Interrupted
 from coterie.models.architectures import architecture
 from coterie.models.layout import Layout
-from coterie.peer.identity import load_identity
+from coterie.peer.peer_config import read_peer_config
 from coterie.peer.process import Participant
-from coterie.peer.rejections import Reason, Rejected
-from coterie.peer.settings import read_peer_config
-from coterie.peer.stopping import PeerStopRequest
-from coterie.peer.transport import service
-from coterie.peer.transport.client import PeerClient
+from coterie.peer.refusals import Reason, Rejected
+from coterie.peer.security.identity import load_identity
+from coterie.peer.stop_request import PeerStopRequest
+from coterie.peer.transport import methods
 from coterie.peer.transport.interface import Model, Part
-from coterie.peer.transport.service import Method
+from coterie.peer.transport.methods import Method
+from coterie.peer.transport.peer_client import PeerClient
 from coterie.peer.transport.settings import LimitSettings
 from coterie.peer.wire import protocol_pb2 as wire
 from coterie.peer.wire.payload import Encoding, encode
-from coterie.simulation.records import SCHEMAS, read_table
+from coterie.runtime.run_tables import SCHEMAS, read_table
 
 DIGITS = Layout.of(architecture("digits-cnn").build(10))
 PARTS = frozenset({Part.MODEL, Part.MESSAGE})
-METHODS = {each.name: each for each in vars(service).values() if isinstance(each, Method)}
+METHODS = {each.name: each for each in vars(methods).values() if isinstance(each, Method)}
 MANY = 10**6
 """Of what is limited otherwise: here it is about values, not about how often."""
 LIMITS = {
@@ -194,7 +194,7 @@ def _lie(foe: Rogue, lies: Lies) -> None:
     answer_once = server._answer_once
 
     async def lie(method: Method[Any, Any], answer: Any, data: bytes, context: Any) -> bytes:
-        if method.name in lies.cases and method in (service.HELLO, service.EXCHANGE_ADDRESSES):
+        if method.name in lies.cases and method in (methods.HELLO, methods.EXCHANGE_ADDRESSES):
             fresh_record(foe)
         honest = await answer_once(method, answer, data, context)
         return lies.instead(method.name, method.reply.FromString(honest)).SerializeToString()
@@ -310,7 +310,7 @@ async def ask_all(
 async def ask_once(
     channel: grpc.aio.Channel, method: Method[Any, Any], data: bytes
 ) -> tuple[grpc.StatusCode, str | None]:
-    if method is not service.PULL_MODEL:
+    if method is not methods.PULL_MODEL:
         return await raw_call(channel, method, data)
     try:
         async for _ in channel.unary_stream(method.path)(data, timeout=30):

@@ -13,10 +13,10 @@ import pytest
 import zstandard
 
 from coterie.models.layout import Entry, Layout
-from coterie.peer.rejections import Reason, Rejected
+from coterie.peer.refusals import Reason, Rejected
 from coterie.peer.transport.interface import Model, Part
-from coterie.peer.wire.decoder import Decoder, DecoderLimits, Manifest
 from coterie.peer.wire.payload import Encoding, Payload, encode
+from coterie.peer.wire.payload_decoder import Decoder, DecoderLimits, Manifest
 
 MODEL = frozenset({Part.MODEL})
 ALL_PARTS = frozenset(Part)

@@ -12,7 +12,7 @@ from pathlib import Path
 from peer.network_of_peers import TestPeer, make_peer, settings_of
 
 from coterie.models.layout import Layout
-from coterie.peer.identity import Identity
+from coterie.peer.security.identity import Identity
 from coterie.peer.transport.handlers import Handlers, Write
 from coterie.peer.transport.interface import Part, PeerKey, Phase
 from coterie.peer.wire import protocol_pb2 as wire

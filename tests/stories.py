@@ -6,12 +6,12 @@ from pathlib import Path
 
 from recorded_tables import recorded
 
-from coterie.analyses.recorded import Recorded
-from coterie.config import RunConfig
 from coterie.data.scenario import PeerSettings
-from coterie.gathering import FoundRun
-from coterie.pages.subjects import Subject
-from coterie.simulation.records import SCHEMAS
+from coterie.experiments.config import RunConfig
+from coterie.experiments.recorded_tables import Recorded
+from coterie.reports.html.subjects import Subject
+from coterie.results.run_group import FoundRun
+from coterie.runtime.run_tables import SCHEMAS
 
 NAMES = ("left", "right")
 

@@ -6,7 +6,7 @@ from pages import ROOT
 from scripts import script
 from typer.main import get_command
 
-from coterie.cli import app
+from coterie.cli.main import app
 
 
 def test_command_line_page_is_up_to_date():

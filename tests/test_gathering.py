@@ -9,8 +9,8 @@ import pytest
 from commands import coterie
 
 from coterie.errors import StorageError
-from coterie.gathering import gather
-from coterie.simulation.recorder import Recorder
+from coterie.results.run_group import gather
+from coterie.runtime.recorder import Recorder
 
 OPTIONS = ("--peers", 8, "--rounds", 4, "--threads", 1, "--set", "strategy.fetches=2")
 

@@ -14,16 +14,16 @@ from commands import SMALL, coterie
 from disks import Disk
 
 import coterie as package
-from coterie import storage
-from coterie.config import make_scenario
 from coterie.errors import StorageError
-from coterie.peer.logs import LOG as PEER_LOG
-from coterie.peer.results import STATUS
-from coterie.presets import find_preset
-from coterie.simulation import recorder as recorders
-from coterie.simulation.checkpoint import KEEP, Checkpoints
-from coterie.storage import make_folder, remove_files, write_text
-from coterie.swarm.folders import lay_out
+from coterie.experiments.config import make_scenario
+from coterie.experiments.presets import find_preset
+from coterie.peer.json_log import LOG as PEER_LOG
+from coterie.peer.peer_run import STATUS
+from coterie.runtime import recorder as recorders
+from coterie.runtime.checkpoints import KEEP, Checkpoints
+from coterie.storage import files
+from coterie.storage.files import make_folder, remove_files, write_text
+from coterie.swarm.peer_folders import lay_out
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "O_DIRECTORY"), reason="folders cannot be synced")
 
@@ -155,7 +155,7 @@ def test_where_folders_cannot_be_opened_files_are_written_all_the_same(tmp_path,
     make_folder(tmp_path / "a")
     write_text(tmp_path / "a" / "a.txt", "text")
     remove_files([tmp_path / "a" / "a.txt"])
-    storage.sync_everything()
+    files.sync_everything()
     assert not any((tmp_path / "a").iterdir())
 
 

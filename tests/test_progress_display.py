@@ -7,11 +7,11 @@ import io
 import pytest
 from rich.console import Console
 
-from coterie import progress
-from coterie.execution import Glimpse, Run
-from coterie.experiment import Experiment
-from coterie.presets import find_preset
-from coterie.progress import Display
+from coterie.cli import progress
+from coterie.cli.progress import Display
+from coterie.experiments.execution import Glimpse, Run
+from coterie.experiments.experiment import Experiment
+from coterie.experiments.presets import find_preset
 
 
 def experiment(tmp_path, num_seeds: int) -> Experiment:

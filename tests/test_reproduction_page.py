@@ -13,9 +13,9 @@ import pytest
 from commands import coterie
 
 from coterie.errors import ConfigError, StorageError
-from coterie.experiment import Experiment
-from coterie.presets import PRESETS
-from coterie.simulation.records import read_table
+from coterie.experiments.experiment import Experiment
+from coterie.experiments.presets import PRESETS
+from coterie.runtime.run_tables import read_table
 
 DOCS = Path(__file__).parent.parent / "docs"
 # A setting with published numbers on data that are made on the spot.

@@ -11,10 +11,10 @@ import pytest
 from rich.console import Console
 
 from coterie.errors import ConfigError
-from coterie.presets import find_preset
-from coterie.reports.sweeps import Trial, csv_text, points, select, sweep_table
-from coterie.reports.tables import Outcome
-from coterie.sweep import MAX_RUNS, grid, parse_vary, value_of, written
+from coterie.experiments.presets import find_preset
+from coterie.experiments.sweep import MAX_RUNS, grid, parse_vary, value_of, written
+from coterie.results.final_table import Outcome
+from coterie.results.sweep_points import Trial, csv_text, points, select, sweep_table
 
 DIGITS = find_preset("digits")
 

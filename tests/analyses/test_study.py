@@ -15,12 +15,12 @@ import pytest
 from recorded_tables import recorded
 from rich.console import Console
 
-from coterie.analyses.recorded import Recorded
-from coterie.analyses.study import as_json, choose, console_table, save, study
 from coterie.errors import ConfigError, StorageError
-from coterie.simulation.recorder import Recorder
-from coterie.simulation.round import Round
-from coterie.strategies.base import GroundTruth
+from coterie.experiments.recorded_tables import Recorded
+from coterie.results.analyses.over_runs import as_json, choose, console_table, save, study
+from coterie.runtime.recorder import Recorder
+from coterie.runtime.round import Round
+from coterie.strategies.strategy import GroundTruth
 
 
 def finished(folder, label, seed, fetched_from_own, rounds=3):

@@ -13,14 +13,14 @@ import pytest
 from commands import coterie, plain, refused
 from recorded_tables import recorded as table_of
 
-from coterie.comparing.comparison import compare
-from coterie.comparing.formats import latex, latex_escaped, markdown, written
-from coterie.comparing.measures import entry
-from coterie.comparing.sheets import Row, Sheet, duration
-from coterie.gathering import gather
-from coterie.reports.tables import confidence
-from coterie.simulation.recorder import Recorder
-from coterie.simulation.records import read_table
+from coterie.reports.comparison_tables import Row, Sheet, duration
+from coterie.reports.table_formats import latex, latex_escaped, markdown, written
+from coterie.results.comparison import compare
+from coterie.results.final_table import confidence
+from coterie.results.measures import entry
+from coterie.results.run_group import gather
+from coterie.runtime.recorder import Recorder
+from coterie.runtime.run_tables import read_table
 
 SETTINGS = ("--peers", 8, "--rounds", 4, "--threads", 1, "--side-by-side", 1)
 FETCHES = ("--set", "strategy.fetches=2")

@@ -19,15 +19,15 @@ from worlds import CLASSES, FEATURES, assert_same_table, classify
 
 import coterie as library
 from coterie.errors import CoterieError
-from coterie.experiment import Experiment
-from coterie.presets import find_preset
-from coterie.simulation.records import read_table
+from coterie.experiments.experiment import Experiment
+from coterie.experiments.presets import find_preset
+from coterie.runtime.run_tables import read_table
+from coterie.storage.tensor_files import map_tensor
 from coterie.strategies import DEFAULT_STRATEGY, STRATEGIES
-from coterie.strategies.base import PEER_COUNTS
-from coterie.strategies.server import ServerStrategy
-from coterie.swarm.running import execute_by_peers
-from coterie.swarm.suitability import for_real_peers
-from coterie.tensors import map_tensor
+from coterie.strategies.server.server_strategy import ServerStrategy
+from coterie.strategies.strategy import PEER_COUNTS
+from coterie.swarm.check_settings import for_real_peers
+from coterie.swarm.run_swarm import execute_by_peers
 
 TRAINERS = ("native", "torch", "batched")
 NEEDS_TRUTH = [name for name, kind in STRATEGIES.items() if kind.uses_ground_truth]

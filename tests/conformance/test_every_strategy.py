@@ -11,10 +11,18 @@ import pytest
 from plans import drive
 
 from coterie.errors import ConfigError
-from coterie.simulation.checkpoint import Checkpoints
+from coterie.runtime.checkpoints import Checkpoints
 from coterie.strategies import STRATEGIES, make_strategy
 from coterie.strategies._skeleton import Skeleton
-from coterie.strategies.base import (
+from coterie.strategies.server.server_strategy import (
+    Aggregate,
+    ScoreClients,
+    Server,
+    ServerStrategy,
+    TrainClients,
+    TrainPooled,
+)
+from coterie.strategies.strategy import (
     AskScore,
     Fetch,
     GroundTruth,
@@ -30,14 +38,6 @@ from coterie.strategies.base import (
     Train,
     Try,
     Validate,
-)
-from coterie.strategies.server import (
-    Aggregate,
-    ScoreClients,
-    Server,
-    ServerStrategy,
-    TrainClients,
-    TrainPooled,
 )
 
 ASKING = (Fetch, Send, AskScore, Tell)

@@ -14,16 +14,16 @@ import pytest
 from commands import coterie, plain, refused
 
 from coterie.errors import Interrupted
-from coterie.execution import Glimpse, Run
-from coterie.experiment import Experiment
-from coterie.own_strategies import load_strategies
-from coterie.presets import find_preset
+from coterie.experiments.execution import Glimpse, Run
+from coterie.experiments.experiment import Experiment
+from coterie.experiments.presets import find_preset
+from coterie.experiments.user_strategies import load_strategies
 from coterie.strategies import STRATEGIES
 
 STRATEGY = '''
 from dataclasses import dataclass
-from coterie.sampling import uniform
-from coterie.strategies.base import Fetch, Me, Merge, Plan, Strategy, Train
+from coterie.strategies.parts.sampling import uniform
+from coterie.strategies.strategy import Fetch, Me, Merge, Plan, Strategy, Train
 
 @dataclass
 class Mine(Strategy):
@@ -195,7 +195,7 @@ def test_without_names_it_is_compared_with_the_presets_own(file, tmp_path):
         ("1 +", ("failed in line 1", "SyntaxError")),
         ("import nowhere_at_all", ("failed in line 1", "nowhere_at_all")),
         ("x = 1\ny = 1 / 0", ("failed in line 2", "ZeroDivisionError")),
-        ("x = 1", ("no strategy in it", "coterie.strategies.base.Strategy")),
+        ("x = 1", ("no strategy in it", "coterie.strategies.strategy.Strategy")),
         (STRATEGY.replace('"mine"', '"random"'), ("another strategy called 'random'",)),
     ],
 )

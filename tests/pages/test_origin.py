@@ -12,9 +12,9 @@ from commands import coterie
 from stories import metrics, run, subject
 
 from coterie.errors import StorageError
-from coterie.gathering import gather
-from coterie.pages.views.origin import origin, shown_command
-from coterie.provenance import UNKNOWN, Start, command_given, read_start, write_start
+from coterie.experiments.provenance import UNKNOWN, Start, command_given, read_start, write_start
+from coterie.reports.html.views.origin import origin, shown_command
+from coterie.results.run_group import gather
 
 NOON = datetime(2026, 5, 3, 12, 30, tzinfo=UTC)
 

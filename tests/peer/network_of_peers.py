@@ -15,22 +15,22 @@ import numpy as np
 from torch import nn
 
 from coterie.models.layout import Layout
-from coterie.peer.identity import Identity, create_identity
-from coterie.peer.rejections import Reason, Rejected
+from coterie.peer.discovery.members import Members
+from coterie.peer.refusals import Reason, Rejected
+from coterie.peer.security.identity import Identity, create_identity
+from coterie.peer.security.trust import TrustStore
 from coterie.peer.transport.channels import TLS_NAME
-from coterie.peer.transport.client import PeerClient
+from coterie.peer.transport.context import Station
 from coterie.peer.transport.interface import Host, Model, Part, Phase, Published, Pulled, Vector
-from coterie.peer.transport.members import Members
-from coterie.peer.transport.server import PeerServer
-from coterie.peer.transport.service import Method
+from coterie.peer.transport.methods import Method
+from coterie.peer.transport.peer_client import PeerClient
+from coterie.peer.transport.peer_server import PeerServer
 from coterie.peer.transport.settings import (
     BreakerSettings,
     DeadlineSettings,
     LimitSettings,
     TransportSettings,
 )
-from coterie.peer.transport.station import Station
-from coterie.peer.trust import TrustStore
 from coterie.peer.wire.payload import Encoding
 from coterie.randomness import generator
 

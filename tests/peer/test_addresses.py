@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.errors import ConfigError
-from coterie.peer.addresses import Address, open_address, sign_address, split_address
-from coterie.peer.identity import create_identity
-from coterie.peer.rejections import Reason, Rejected
-from coterie.peer.trust import TrustStore
+from coterie.peer.discovery.addresses import Address, open_address, sign_address, split_address
+from coterie.peer.refusals import Reason, Rejected
+from coterie.peer.security.identity import create_identity
+from coterie.peer.security.trust import TrustStore
 from coterie.peer.wire.protocol_pb2 import AddressRecord, SignedAddress
 
 INSTANCE = bytes(range(16))

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from extremes import ALL_KINDS
 
-from coterie.peer.rejections import Reason, Rejected
-from coterie.peer.transport.service import parse
+from coterie.peer.refusals import Reason, Rejected
+from coterie.peer.transport.methods import parse
 from coterie.peer.wire import protocol_pb2 as wire
-from coterie.peer.wire.bounds import BOUNDS, LARGEST_ROUND, LARGEST_SAMPLES, Anything
-from coterie.peer.wire.tables import require_tables
-from coterie.simulation.records import SCHEMAS
+from coterie.peer.wire.field_bounds import BOUNDS, LARGEST_ROUND, LARGEST_SAMPLES, Anything
+from coterie.peer.wire.strategy_tables import require_tables
+from coterie.runtime.run_tables import SCHEMAS
 
 IDS = np.arange(96, dtype=np.uint8).reshape(3, 32)
 GOOD = np.array([0.0, 0.5, 1.0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coterie.peer.transport.breaker import Breaker, State
+from coterie.peer.transport.circuit_breaker import Breaker, State
 from coterie.peer.transport.settings import BreakerSettings
 
 

@@ -26,11 +26,11 @@ from payloads import (
 )
 
 from coterie.models.layout import Layout
-from coterie.peer.rejections import Reason, Rejected
+from coterie.peer.refusals import Reason, Rejected
 from coterie.peer.transport.interface import Model, Part
 from coterie.peer.wire import protocol_pb2
-from coterie.peer.wire.decoder import Decoder, DecoderLimits, Manifest
 from coterie.peer.wire.payload import Encoding, encode, to_bfloat16
+from coterie.peer.wire.payload_decoder import Decoder, DecoderLimits, Manifest
 
 LARGE = layout_of({"weight": (1000, 1000), "bias": (1000,)})
 

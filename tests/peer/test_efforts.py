@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from coterie.learning.trainer import Trainer
-from coterie.peer.efforts import Effort
+from coterie.peer.cost import Effort
 
 
 class SlowTrainer(Trainer):

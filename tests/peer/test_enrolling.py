@@ -12,9 +12,9 @@ import pytest
 import yaml
 from commands import coterie, plain, refused
 
-from coterie.peer.identity import create_identity, load_identity
-from coterie.peer.settings import PeerConfig, read_peer_config
-from coterie.peer.trust import TrustStore
+from coterie.peer.peer_config import PeerConfig, read_peer_config
+from coterie.peer.security.identity import create_identity, load_identity
+from coterie.peer.security.trust import TrustStore
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def test_the_folder_is_where_one_is(peers, monkeypatch):
 
 def test_a_certificate_may_come_through_a_pipe(peers):
     certificate = (peers / "bob" / "certificate.pem").read_bytes()
-    command = [sys.executable, "-m", "coterie.cli", "peer", "trust", "/dev/stdin"]
+    command = [sys.executable, "-m", "coterie", "peer", "trust", "/dev/stdin"]
     subprocess.run([*command, "--folder", "alice"], input=certificate, check=True, timeout=120)
     assert trusted_by(peers / "alice") == {"bob"}
 
@@ -213,6 +213,8 @@ def test_where_nobody_is_trusted_nobody_is_proposed(peers):
 
 def test_commands_start_without_what_they_do_not_need():
     """Whoever only asks for help does not wait for cryptography."""
-    ask = "import sys, coterie.cli; print({'cryptography', 'grpc', 'torch'} & set(sys.modules))"
+    ask = (
+        "import sys, coterie.cli.main; print({'cryptography', 'grpc', 'torch'} & set(sys.modules))"
+    )
     told = subprocess.run([sys.executable, "-c", ask], check=True, capture_output=True, text=True)
     assert told.stdout == "set()\n"

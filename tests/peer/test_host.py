@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from torch import nn
 
-from coterie.data.own import PeerData
+from coterie.data.peer_arrays import PeerData
 from coterie.learning.trainer import TrainingSettings
 from coterie.models.vector import vector_of
-from coterie.peer.host import PeerHost
-from coterie.peer.judge import Judge
-from coterie.peer.own import OwnWorld
-from coterie.peer.rejections import Reason, Rejected
+from coterie.peer.model_scoring import Judge
+from coterie.peer.peer_data import OwnWorld
+from coterie.peer.refusals import Reason, Rejected
+from coterie.peer.service import PeerHost
 from coterie.peer.transport.interface import Model, Part, Phase, Pulled
 from coterie.strategies import make_strategy
 

@@ -8,9 +8,9 @@ import pytest
 import zstandard
 from payloads import SMALL, announced, compressed, decode, layout_of, payload_bytes, refusal
 
-from coterie.peer.rejections import Reason, Rejected
-from coterie.peer.wire.decoder import Decoder
+from coterie.peer.refusals import Reason, Rejected
 from coterie.peer.wire.payload import Encoding
+from coterie.peer.wire.payload_decoder import Decoder
 
 COMPRESSED = [Encoding.FLOAT32_ZSTD, Encoding.BFLOAT16_ZSTD]
 BOMBED = layout_of({"weight": (300_000,)})

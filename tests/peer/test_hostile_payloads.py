@@ -23,10 +23,10 @@ from payloads import (
     with_weights,
 )
 
-from coterie.peer.rejections import Reason, Rejected
+from coterie.peer.refusals import Reason, Rejected
 from coterie.peer.transport.interface import Part
-from coterie.peer.wire.decoder import Decoder, Manifest
 from coterie.peer.wire.payload import Encoding
+from coterie.peer.wire.payload_decoder import Decoder, Manifest
 
 MESSAGE = frozenset({Part.MESSAGE})
 WITH_MESSAGE = MODEL | MESSAGE

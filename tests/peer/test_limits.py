@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.peer.rejections import Reason, Rejected
-from coterie.peer.transport.limits import Pace, PeerLimits, TokenBucket
+from coterie.peer.refusals import Reason, Rejected
+from coterie.peer.transport.call_limits import Pace, PeerLimits, TokenBucket
 from coterie.peer.transport.settings import LimitSettings
 
 

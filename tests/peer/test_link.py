@@ -6,12 +6,12 @@ import json
 import numpy as np
 import pytest
 
-from coterie.peer.host import PeerHost
-from coterie.peer.identity import create_identity
-from coterie.peer.link import Link
-from coterie.peer.transport.members import Members
+from coterie.peer.discovery.members import Members
+from coterie.peer.event_loop_bridge import Link
+from coterie.peer.security.identity import create_identity
+from coterie.peer.security.trust import TrustStore
+from coterie.peer.service import PeerHost
 from coterie.peer.transport.settings import DeadlineSettings
-from coterie.peer.trust import TrustStore
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ import json
 import pytest
 
 from coterie.errors import ConfigError, StorageError
-from coterie.peer.addresses import sign_address
-from coterie.peer.identity import Identity, create_identity
-from coterie.peer.rejections import Reason, Rejected
-from coterie.peer.transport.members import MOST_RECORD_BYTES, MOST_RECORDS, Members
+from coterie.peer.discovery.addresses import sign_address
+from coterie.peer.discovery.members import MOST_RECORD_BYTES, MOST_RECORDS, Members
+from coterie.peer.refusals import Reason, Rejected
+from coterie.peer.security.identity import Identity, create_identity
+from coterie.peer.security.trust import TrustStore
 from coterie.peer.transport.settings import BreakerSettings
-from coterie.peer.trust import TrustStore
 from coterie.peer.wire import protocol_pb2 as wire
 
 START = b"s" * 16

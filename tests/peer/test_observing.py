@@ -10,17 +10,17 @@ from torch import nn
 
 from coterie.errors import ConfigError, StorageError
 from coterie.models.layout import Layout
-from coterie.peer.identity import create_identity
-from coterie.peer.logs import LOG, event, logged
-from coterie.peer.metrics import metrics_served
-from coterie.peer.rejections import Reason, Rejections
-from coterie.peer.reporting import status_json, status_table
-from coterie.peer.results import STATUS, PeerRun, Status, read_status
-from coterie.peer.transport.members import Members
-from coterie.peer.transport.station import Station
-from coterie.peer.trust import TrustStore
-from coterie.storage import locked
-from coterie.swarm.folders import free_ports
+from coterie.peer.discovery.members import Members
+from coterie.peer.json_log import LOG, event, logged
+from coterie.peer.peer_run import STATUS, PeerRun, Status, read_status
+from coterie.peer.prometheus import metrics_served
+from coterie.peer.refusals import Reason, Rejections
+from coterie.peer.security.identity import create_identity
+from coterie.peer.security.trust import TrustStore
+from coterie.peer.status import status_json, status_table
+from coterie.peer.transport.context import Station
+from coterie.storage.files import locked
+from coterie.swarm.peer_folders import free_ports
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_a_running_peer_is_seen_from_another_process(tmp_path, members):
     PeerRun(tmp_path, members, rounds=None).tell(state="running", round=0)
     with locked(tmp_path):
         told = subprocess.run(
-            [sys.executable, "-m", "coterie.cli", "peer", "status", "--folder", tmp_path, "--json"],
+            [sys.executable, "-m", "coterie", "peer", "status", "--folder", tmp_path, "--json"],
             capture_output=True, text=True, check=True,
         ).stdout  # fmt: skip
     assert json.loads(told)["running"] is True

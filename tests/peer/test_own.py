@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from coterie.data.own import PeerData
+from coterie.data.peer_arrays import PeerData
 from coterie.errors import ConfigError, DataError
-from coterie.peer.own import OwnWorld, model_builder, own_world
-from coterie.peer.settings import DataStep, PeerModelSettings
+from coterie.peer.peer_config import DataStep, PeerModelSettings
+from coterie.peer.peer_data import OwnWorld, model_builder, own_world
 
 
 def part(count, start=0, classes=3):

@@ -13,7 +13,7 @@ from safetensors.numpy import load as load_numpy
 from safetensors.torch import load as load_torch
 
 from coterie.errors import StrategyError
-from coterie.peer.rejections import Reason, Rejected
+from coterie.peer.refusals import Reason, Rejected
 from coterie.peer.transport.interface import Model, Part
 from coterie.peer.wire.payload import Encoding, encode, to_bfloat16
 

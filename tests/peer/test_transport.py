@@ -25,12 +25,9 @@ from network_of_peers import (
 from torch import nn
 
 from coterie.models.layout import Layout
-from coterie.peer.rejections import Reason
+from coterie.peer.refusals import Reason
 from coterie.peer.transport.interface import Part, Phase
-from coterie.peer.transport.service import (
-    AWAIT,
-    GET_MANIFEST,
-)
+from coterie.peer.transport.methods import AWAIT, GET_MANIFEST
 from coterie.peer.wire import protocol_pb2 as wire
 from coterie.peer.wire.payload import Encoding
 

@@ -22,11 +22,9 @@ from network_of_peers import (
 )
 
 from coterie.models.layout import Layout
-from coterie.peer.rejections import Reason, Rejected
+from coterie.peer.refusals import Reason, Rejected
 from coterie.peer.transport.interface import Part, Phase
-from coterie.peer.transport.service import (
-    PULL_MODEL,
-)
+from coterie.peer.transport.methods import PULL_MODEL
 from coterie.peer.wire import protocol_pb2 as wire
 from coterie.peer.wire.payload import Encoding
 

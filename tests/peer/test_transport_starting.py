@@ -18,7 +18,7 @@ from network_of_peers import (
 )
 
 from coterie.errors import ConfigError
-from coterie.peer.rejections import Reason
+from coterie.peer.refusals import Reason
 
 
 def test_a_port_in_use_is_an_error_for_people(tmp_path):

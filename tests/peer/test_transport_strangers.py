@@ -26,11 +26,11 @@ from network_of_peers import (
 from torch import nn
 
 from coterie.models.layout import Layout
-from coterie.peer.identity import create_identity
-from coterie.peer.rejections import Reason
+from coterie.peer.refusals import Reason
+from coterie.peer.security.identity import create_identity
 from coterie.peer.transport import handlers
-from coterie.peer.transport.greetings import hello
-from coterie.peer.transport.service import (
+from coterie.peer.transport.greeting import hello
+from coterie.peer.transport.methods import (
     ASK_SCORE,
     AWAIT,
     EXCHANGE_ADDRESSES,

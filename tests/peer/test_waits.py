@@ -9,11 +9,11 @@ from contextlib import contextmanager
 import pytest
 from network_of_peers import TestPeer, eventually, make_peer, network, published, settings_of
 
-from coterie.peer.link import Link
-from coterie.peer.meeting import Meeting
-from coterie.peer.rejections import Reason, Rejected
-from coterie.peer.transport.client import ONLY_MODEL
+from coterie.peer.discovery.discovery import Meeting
+from coterie.peer.event_loop_bridge import Link
+from coterie.peer.refusals import Reason, Rejected
 from coterie.peer.transport.interface import Part
+from coterie.peer.transport.peer_client import ONLY_MODEL
 from coterie.peer.transport.settings import DeadlineSettings
 from coterie.peer.waits import AT_ONCE, SLOW_FACTOR, SLOW_SECONDS, Waits
 

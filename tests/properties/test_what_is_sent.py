@@ -10,10 +10,10 @@ from networks import PEER_STRATEGIES, Watch, few, networks
 from payloads import SMALL, announced, bytes_of, decode
 
 from coterie.peer.transport.interface import Model, Part
-from coterie.peer.wire.decoder import DecoderLimits
 from coterie.peer.wire.payload import Encoding, encode
+from coterie.peer.wire.payload_decoder import DecoderLimits
 from coterie.strategies import STRATEGIES
-from coterie.strategies.base import PEERS, Strategy, Tell
+from coterie.strategies.strategy import PEERS, Strategy, Tell
 
 MESSAGE = frozenset({Part.MESSAGE})
 

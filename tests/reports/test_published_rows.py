@@ -9,8 +9,8 @@ import pytest
 from reports.test_tables import an_outcome
 from rich.console import Console
 
-from coterie.reports.published import Comparison, PublishedTable
-from coterie.reports.tables import Outcome, final_table
+from coterie.experiments.published.published_table import Comparison, PublishedTable
+from coterie.results.final_table import Outcome, final_table
 
 
 def published(**changes: object) -> Comparison:

@@ -11,7 +11,7 @@ import pytest
 from recorded_tables import recorded
 from rich.console import Console
 
-from coterie.reports.tables import Outcome, confidence, final_table, outcome
+from coterie.results.final_table import Outcome, confidence, final_table, outcome
 
 
 def metrics(rows: list[dict[str, object]]) -> pa.Table:

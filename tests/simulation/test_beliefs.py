@@ -13,19 +13,19 @@ from recorded_tables import where
 from worlds import assert_same_table, drifting, options_for
 
 from coterie.errors import Interrupted
-from coterie.simulation.believing import asked_peers, belief_columns, beliefs_due
-from coterie.simulation.checkpoint import Checkpoints
-from coterie.simulation.recorder import Recorder
-from coterie.simulation.records import SCHEMAS
-from coterie.simulation.round import Round
-from coterie.simulation.run import run_to_end
-from coterie.simulation.settings import NetworkSettings, SimulationSettings, WatchSettings
-from coterie.simulation.simulator import Simulation
+from coterie.runtime.checkpoints import Checkpoints
+from coterie.runtime.estimates import asked_peers, belief_columns, beliefs_due
+from coterie.runtime.loop import run_to_end
+from coterie.runtime.recorder import Recorder
+from coterie.runtime.round import Round
+from coterie.runtime.run_tables import SCHEMAS
+from coterie.runtime.settings import NetworkSettings, SimulationSettings, WatchSettings
+from coterie.simulation.simulation import Simulation
 from coterie.strategies import STRATEGIES, make_strategy
-from coterie.strategies.base import Beliefs, GroundTruth
 from coterie.strategies.dac import DAC
 from coterie.strategies.pens import PENS
 from coterie.strategies.random import Random
+from coterie.strategies.strategy import Beliefs, GroundTruth
 
 OTHERS = [name for name in SCHEMAS if name not in ("beliefs", "timings")]
 WITH_TABLES = ("dac", "greedy", "pens", "panm", "hast", "kin")

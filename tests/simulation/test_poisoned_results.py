@@ -12,23 +12,23 @@ import pytest
 from poisoned_peers import own_data, who
 from worlds import assert_same_table, drifting, metrics_of, small_module
 
-from coterie.analyses.recorded import Recorded
-from coterie.config import build_model, make_scenario, with_changes
+from coterie.attacks.poisoning import poisoned_peers
 from coterie.errors import ConfigError
-from coterie.execution import Run, execute
-from coterie.presets import find_preset
-from coterie.simulation.poisoning import poisoned_peers
-from coterie.simulation.recorder import Recorder
-from coterie.simulation.records import YOUNGER, read_table
-from coterie.simulation.run import run_to_end
-from coterie.simulation.settings import PoisonKind, PoisonSettings, SimulationSettings
-from coterie.simulation.simulator import Simulation
+from coterie.experiments.config import build_model, make_scenario, with_changes
+from coterie.experiments.execution import Run, execute
+from coterie.experiments.presets import find_preset
+from coterie.experiments.recorded_tables import Recorded
+from coterie.runtime.loop import run_to_end
+from coterie.runtime.recorder import Recorder
+from coterie.runtime.run_tables import YOUNGER, read_table
+from coterie.runtime.settings import PoisonKind, PoisonSettings, SimulationSettings
+from coterie.simulation.simulation import Simulation
 from coterie.strategies.dac import DAC
-from coterie.strategies.fedavg import FedAvg
-from coterie.strategies.kin import Kin
+from coterie.strategies.kin.kin import Kin
 from coterie.strategies.local import Local
 from coterie.strategies.random import Random
-from coterie.swarm.suitability import for_real_peers
+from coterie.strategies.server.fedavg import FedAvg
+from coterie.swarm.check_settings import for_real_peers
 
 KINDS = tuple(kind for kind in get_args(PoisonKind) if kind != "none")
 

@@ -11,16 +11,16 @@ from poisoned_peers import honest, own_data, who
 from torch import nn
 from worlds import drifting, metrics_of, small_module
 
-from coterie.simulation.impostors import Liar
-from coterie.simulation.settings import PoisonSettings, SimulationSettings
-from coterie.simulation.simulator import Simulation
-from coterie.strategies.base import Me, Strategy, Tell, Train
+from coterie.attacks.impostors import Liar
+from coterie.runtime.settings import PoisonSettings, SimulationSettings
+from coterie.simulation.simulation import Simulation
 from coterie.strategies.dac import DAC
 from coterie.strategies.delusional_oracle import DelusionalOracle
-from coterie.strategies.kin import Kin
+from coterie.strategies.kin.kin import Kin
 from coterie.strategies.local import Local
 from coterie.strategies.oracle import Oracle
 from coterie.strategies.random import Random
+from coterie.strategies.strategy import Me, Strategy, Tell, Train
 
 # What each kind does
 

@@ -9,9 +9,13 @@ import pytest
 
 from coterie.errors import StrategyError
 from coterie.learning.trainer import EvaluateJob, ModelReference
-from coterie.simulation.round import Round
-from coterie.simulation.simulator import Simulation
-from coterie.strategies.base import (
+from coterie.runtime.round import Round
+from coterie.simulation.simulation import Simulation
+from coterie.strategies.gossip import Gossip
+from coterie.strategies.local import Local
+from coterie.strategies.oracle import Oracle
+from coterie.strategies.random import Random
+from coterie.strategies.strategy import (
     AskScore,
     Fetch,
     Me,
@@ -23,10 +27,6 @@ from coterie.strategies.base import (
     Strategy,
     Train,
 )
-from coterie.strategies.gossip import Gossip
-from coterie.strategies.local import Local
-from coterie.strategies.oracle import Oracle
-from coterie.strategies.random import Random
 
 
 @dataclass

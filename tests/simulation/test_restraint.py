@@ -9,13 +9,13 @@ import pytest
 from worlds import drifting, layered_module
 
 from coterie.learning.trainer import TrainingSettings
-from coterie.simulation.checkpoint import Checkpoints
-from coterie.simulation.restraint import Restraint
-from coterie.strategies.base import Me, Plan, Strategy, Train
+from coterie.runtime.checkpoints import Checkpoints
 from coterie.strategies.hast import HAST
-from coterie.strategies.kin import Kin
+from coterie.strategies.kin.kin import Kin
+from coterie.strategies.kin.restraint import Restraint
 from coterie.strategies.local import Local
 from coterie.strategies.random import Random
+from coterie.strategies.strategy import Me, Plan, Strategy, Train
 
 GOOD = np.tile(np.float32([1.0, 1.2]), 10)
 BETTER = GOOD - np.float32(0.1)

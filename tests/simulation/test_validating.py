@@ -11,11 +11,11 @@ from worlds import drifting, options_for
 
 from coterie.errors import StrategyError
 from coterie.learning.trainer import EvaluateJob, Evaluation, ModelReference, TrainingSettings
-from coterie.simulation.settings import PoisonSettings
-from coterie.simulation.simulator import Simulation
+from coterie.runtime.settings import PoisonSettings
+from coterie.simulation.simulation import Simulation
 from coterie.strategies import STRATEGIES, make_strategy
-from coterie.strategies.base import Fetch, Me, Merge, Plan, Strategy, Train, Try, Validate
-from coterie.strategies.kin import Kin
+from coterie.strategies.kin.kin import Kin
+from coterie.strategies.strategy import Fetch, Me, Merge, Plan, Strategy, Train, Try, Validate
 
 
 @dataclass

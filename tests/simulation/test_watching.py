@@ -12,18 +12,18 @@ import torch
 from worlds import assert_same_table, drifting, options_for
 
 from coterie.errors import ConfigError
-from coterie.execution import Glimpse, Run
-from coterie.experiment import Experiment
-from coterie.presets import find_preset
-from coterie.simulation.recorder import Recorder
-from coterie.simulation.records import SCHEMAS
-from coterie.simulation.run import run_to_end
-from coterie.simulation.settings import NetworkSettings, WatchSettings
-from coterie.simulation.simulator import Simulation
+from coterie.experiments.execution import Glimpse, Run
+from coterie.experiments.experiment import Experiment
+from coterie.experiments.presets import find_preset
+from coterie.runtime.loop import run_to_end
+from coterie.runtime.recorder import Recorder
+from coterie.runtime.run_tables import SCHEMAS
+from coterie.runtime.settings import NetworkSettings, WatchSettings
+from coterie.simulation.simulation import Simulation
 from coterie.strategies import STRATEGIES, make_strategy
 from coterie.strategies.dac import DAC
-from coterie.strategies.fedavg import FedAvg
 from coterie.strategies.random import Random
+from coterie.strategies.server.fedavg import FedAvg
 
 WATCH = {"peers": [0, 3], "metrics": ["inverse-loss", "cosine-gradients"], "alpha": 0.5}
 OTHERS = [name for name in SCHEMAS if name not in ("similarities", "timings")]

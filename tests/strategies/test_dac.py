@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from plans import drive
 
 from coterie.errors import ConfigError
-from coterie.merging import federated_similarity
-from coterie.sampling import softmax_chances
-from coterie.similarity import measure
 from coterie.strategies import make_strategy
-from coterie.strategies.base import AskScore, Fetch, Me, Merge, Offer, Score, Train
 from coterie.strategies.dac import DAC, rescaled
-from coterie.tables import SimilarityTable
+from coterie.strategies.parts.merging import federated_similarity
+from coterie.strategies.parts.sampling import softmax_chances
+from coterie.strategies.parts.similarity import measure
+from coterie.strategies.parts.similarity_table import SimilarityTable
+from coterie.strategies.strategy import AskScore, Fetch, Me, Merge, Offer, Score, Train
 
 ME, K1, K2, M1, M2 = range(5)
 UNKNOWN = float("nan")

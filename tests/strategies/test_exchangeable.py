@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kin_parts import losses
 
-from coterie.exchangeable import (
+from coterie.strategies.kin.paired_test import (
     against,
     against_the_best,
     excess,

@@ -12,10 +12,10 @@ from worlds import layered_module, small_module
 
 from coterie.errors import ConfigError
 from coterie.learning.trainer import TrainingSettings
-from coterie.strategies.base import Fetch, Me, Merge, Offer, Plan, Score, Strategy, Train
 from coterie.strategies.dac import DAC
 from coterie.strategies.hast import HAST
 from coterie.strategies.random import Random
+from coterie.strategies.strategy import Fetch, Me, Merge, Offer, Plan, Score, Strategy, Train
 
 NUM_PEERS = 8
 

@@ -5,10 +5,10 @@ import pytest
 from kin_parts import losses, me, offer, played
 from worlds import assert_same_table, layered_module, metrics_of
 
-from coterie.adopting import average_or_adopt
-from coterie.exchangeable import against, against_the_best
-from coterie.strategies.base import Fetch, Listen, Merge, Tell, Train, Try, Validate
-from coterie.strategies.kin import Kin
+from coterie.strategies.kin.average_or_adopt import average_or_adopt
+from coterie.strategies.kin.kin import Kin
+from coterie.strategies.kin.paired_test import against, against_the_best
+from coterie.strategies.strategy import Fetch, Listen, Merge, Tell, Train, Try, Validate
 
 PARTS = [name for name, value in Kin().options().items() if value is True]
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.merging import federated_average, normalised
-from coterie.sampling import uniform
-from coterie.strategies.base import GroundTruth, Me, Offer
+from coterie.strategies.parts.merging import federated_average, normalised
+from coterie.strategies.parts.sampling import uniform
+from coterie.strategies.strategy import GroundTruth, Me, Offer
 
 
 def me(num_samples: int = 30) -> Me:

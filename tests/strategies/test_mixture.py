@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.mixture import similar_ones
+from coterie.strategies.parts.mixture import similar_ones
 
 
 def found(neighbours: list[float], others: list[float]) -> list[float]:

@@ -9,9 +9,19 @@ import pytest
 from plans import drive
 
 from coterie.strategies import make_strategy
-from coterie.strategies.base import AskScore, Fetch, Me, Merge, Offer, Receive, Score, Send, Train
 from coterie.strategies.gossip import Gossip
 from coterie.strategies.pens import PENS
+from coterie.strategies.strategy import (
+    AskScore,
+    Fetch,
+    Me,
+    Merge,
+    Offer,
+    Receive,
+    Score,
+    Send,
+    Train,
+)
 
 NUM_PEERS = 9
 UNKNOWN = 8

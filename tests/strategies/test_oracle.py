@@ -7,9 +7,9 @@ import pytest
 from kin_parts import losses, me, played
 from worlds import assert_same_table, metrics_of
 
-from coterie.merging import federated_average
-from coterie.strategies.base import Fetch, GroundTruth, Merge, Offer, Train, Try, Validate
 from coterie.strategies.oracle import Oracle
+from coterie.strategies.parts.merging import federated_average
+from coterie.strategies.strategy import Fetch, GroundTruth, Merge, Offer, Train, Try, Validate
 
 MINE = losses(*[1.0, 1.2] * 10)
 RUINED = MINE + losses(*[4.0, 6.0] * 10)

@@ -11,8 +11,8 @@ from plans import drive
 
 from coterie.errors import ConfigError
 from coterie.strategies import make_strategy
-from coterie.strategies.base import Fetch, Me, Merge, Offer, Score, Train
 from coterie.strategies.panm import PANM
+from coterie.strategies.strategy import Fetch, Me, Merge, Offer, Score, Train
 
 NUM_PEERS = 21
 KIND = set(range(1, 9))

@@ -7,10 +7,10 @@ import pytest
 from plans import drive
 
 from coterie.errors import ConfigError
-from coterie.strategies.base import AskScore, Fetch, Me, Merge, Offer, Score, Strategy, Train
 from coterie.strategies.greedy import Greedy, best
 from coterie.strategies.pens import PENS
 from coterie.strategies.random_weighted import RandomWeighted
+from coterie.strategies.strategy import AskScore, Fetch, Me, Merge, Offer, Score, Strategy, Train
 
 NUM_PEERS = 11
 ACCURACIES = {peer: peer / 10 for peer in range(1, NUM_PEERS)}

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from kin_parts import me, offer
 
-from coterie.strategies.base import Offer
-from coterie.verdicts import VerdictTable
+from coterie.strategies.kin.evidence import VerdictTable
+from coterie.strategies.strategy import Offer
 
 PERIOD, MANY = 5.0, 10_000
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from commands import coterie
 
-from coterie.config import check_sizes
-from coterie.execution import Run
-from coterie.experiment import Experiment
-from coterie.presets import find_preset
-from coterie.presets.comparing import departures
-from coterie.presets.published import published_tables
-from coterie.simulation.records import read_table
+from coterie.experiments.config import check_sizes
+from coterie.experiments.execution import Run
+from coterie.experiments.experiment import Experiment
+from coterie.experiments.presets import find_preset
+from coterie.experiments.published import published_tables
+from coterie.results.published_comparison import departures
+from coterie.runtime.run_tables import read_table
 from coterie.studies.base import plan
 from coterie.studies.catalogue import find_study
 from coterie.studies.estimate import seconds_left, work

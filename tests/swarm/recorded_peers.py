@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from coterie.config import RunConfig, make_scenario
 from coterie.data.scenario import Scenario
-from coterie.execution import Run
-from coterie.peer.results import PEERS, RUN
-from coterie.presets import find_preset
-from coterie.simulation.recorder import Recorder
-from coterie.simulation.round import Round
-from coterie.strategies.base import GroundTruth
-from coterie.swarm.folders import peer_folders
+from coterie.experiments.config import RunConfig, make_scenario
+from coterie.experiments.execution import Run
+from coterie.experiments.presets import find_preset
+from coterie.peer.peer_run import PEERS, RUN
+from coterie.runtime.recorder import Recorder
+from coterie.runtime.round import Round
+from coterie.strategies.strategy import GroundTruth
+from coterie.swarm.peer_folders import peer_folders
 
 NUM_PEERS = 3
 IDS = [f"{number:064x}" for number in range(NUM_PEERS)]

@@ -7,9 +7,9 @@ import pytest
 from recorded_peers import NUM_PEERS, make_peers, small_run
 
 from coterie.errors import StorageError
-from coterie.peer.results import PEERS, RUN
-from coterie.simulation.records import read_table
-from coterie.swarm.gathering import Gatherer
+from coterie.peer.peer_run import PEERS, RUN
+from coterie.runtime.run_tables import read_table
+from coterie.swarm.collect_records import Gatherer
 
 EVERYBODY = range(NUM_PEERS)
 

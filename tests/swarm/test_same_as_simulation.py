@@ -9,18 +9,18 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from coterie.config import RunConfig, build_model, make_scenario
-from coterie.execution import Run
-from coterie.experiment import Experiment
-from coterie.peer.results import MODELS, RUN
-from coterie.presets import find_preset
-from coterie.simulation.records import read_table
-from coterie.simulation.simulator import Simulation
+from coterie.experiments.config import RunConfig, build_model, make_scenario
+from coterie.experiments.execution import Run
+from coterie.experiments.experiment import Experiment
+from coterie.experiments.presets import find_preset
+from coterie.peer.peer_run import MODELS, RUN
+from coterie.runtime.run_tables import read_table
+from coterie.simulation.simulation import Simulation
+from coterie.storage.tensor_files import map_tensor
 from coterie.strategies import make_strategy
-from coterie.swarm.folders import peer_folders
-from coterie.swarm.running import execute_by_peers
-from coterie.swarm.suitability import for_real_peers
-from coterie.tensors import map_tensor
+from coterie.swarm.check_settings import for_real_peers
+from coterie.swarm.peer_folders import peer_folders
+from coterie.swarm.run_swarm import execute_by_peers
 
 NUM_PEERS = 8
 SMALL = {

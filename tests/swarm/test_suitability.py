@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from coterie.errors import ConfigError
-from coterie.presets import find_preset
-from coterie.swarm.suitability import all_for_real_peers, for_real_peers, network_settings
+from coterie.experiments.presets import find_preset
+from coterie.swarm.check_settings import all_for_real_peers, for_real_peers, network_settings
 
 
 def config(strategy="dac", **changes):

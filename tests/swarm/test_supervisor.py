@@ -16,9 +16,9 @@ import psutil
 import pytest
 
 from coterie.errors import StorageError, TrainingError, WorkerDied
-from coterie.peer.results import STATUS, Status
+from coterie.peer.peer_run import STATUS, Status
 from coterie.swarm import supervisor as supervisors
-from coterie.swarm.processes import LOG
+from coterie.swarm.peer_processes import LOG
 from coterie.swarm.supervisor import MOST_RESTARTS, Supervisor
 
 PATIENCE_SECONDS = 60.0

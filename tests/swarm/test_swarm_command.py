@@ -13,9 +13,9 @@ import pytest
 from commands import coterie, end, refused, start
 
 import coterie as package
-from coterie.peer.results import Status, read_status
-from coterie.simulation.records import SCHEMAS
-from coterie.swarm.folders import KEPT, peer_folders
+from coterie.peer.peer_run import Status, read_status
+from coterie.runtime.run_tables import SCHEMAS
+from coterie.swarm.peer_folders import KEPT, peer_folders
 
 PATIENCE_SECONDS = 90.0
 """For what is bound to happen, on a machine of any speed."""

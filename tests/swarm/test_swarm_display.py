@@ -11,11 +11,11 @@ from recorded_peers import NUM_PEERS, small_run
 from rich.console import Console
 
 from coterie.errors import TrainingError
-from coterie.execution import Run
-from coterie.peer.results import STATUS, Status
-from coterie.swarm import display as displays
-from coterie.swarm.display import Display
-from coterie.swarm.folders import peer_folders
+from coterie.experiments.execution import Run
+from coterie.peer.peer_run import STATUS, Status
+from coterie.swarm import progress_display as displays
+from coterie.swarm.peer_folders import peer_folders
+from coterie.swarm.progress_display import Display
 from coterie.swarm.supervisor import Member
 
 

@@ -8,7 +8,7 @@ import time
 import pytest
 from watching_runs import create
 
-from coterie.watching.follower import Follower, Sight
+from coterie.reports.live.follower import Follower, Sight
 
 
 def seen(follower: Follower) -> Sight:

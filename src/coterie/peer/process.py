@@ -19,30 +19,30 @@ import numpy as np
 from coterie.errors import ConfigError, Interrupted
 from coterie.learning.choice import Tell
 from coterie.models.layout import Layout
-from coterie.peer.host import PeerHost
-from coterie.peer.identity import Identity, load_identity
-from coterie.peer.judge import Judge
-from coterie.peer.link import Link
-from coterie.peer.logs import event, logged
-from coterie.peer.meeting import Meeting
-from coterie.peer.metrics import metrics_served
-from coterie.peer.own import model_builder, own_world
-from coterie.peer.rejections import Rejections
-from coterie.peer.results import PeerRun
-from coterie.peer.runtime import NetworkRuntime
-from coterie.peer.settings import EVERYWHERE, PeerConfig, read_peer_config
-from coterie.peer.stopping import AT_FIRST, PeerStopRequest
-from coterie.peer.transport.client import PeerClient
+from coterie.peer.discovery.discovery import Meeting
+from coterie.peer.discovery.members import Members
+from coterie.peer.event_loop_bridge import Link
+from coterie.peer.json_log import event, logged
+from coterie.peer.model_scoring import Judge
+from coterie.peer.network_runtime import NetworkRuntime
+from coterie.peer.peer_config import EVERYWHERE, PeerConfig, read_peer_config
+from coterie.peer.peer_data import model_builder, own_world
+from coterie.peer.peer_run import PeerRun
+from coterie.peer.prometheus import metrics_served
+from coterie.peer.refusals import Rejections
+from coterie.peer.security.identity import Identity, load_identity
+from coterie.peer.security.trust import TrustStore
+from coterie.peer.service import PeerHost
+from coterie.peer.stop_request import AT_FIRST, PeerStopRequest
+from coterie.peer.transport.context import Station
 from coterie.peer.transport.interface import Phase
-from coterie.peer.transport.members import Members
-from coterie.peer.transport.server import PeerServer
-from coterie.peer.transport.station import Station
-from coterie.peer.trust import TrustStore
+from coterie.peer.transport.peer_client import PeerClient
+from coterie.peer.transport.peer_server import PeerServer
 from coterie.randomness import Key
-from coterie.simulation.round import Round
-from coterie.simulation.run import advance_to_end, resume
-from coterie.simulation.simulator import Simulation, check_targets
-from coterie.storage import locked
+from coterie.runtime.loop import advance_to_end, resume
+from coterie.runtime.round import Round
+from coterie.simulation.simulation import Simulation, check_targets
+from coterie.storage.files import locked
 
 STOP_SECONDS = 10.0
 """How long a local training may go on after the peer was asked to stop."""

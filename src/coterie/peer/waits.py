@@ -9,10 +9,10 @@ from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from coterie.peer.rejections import Reason, Rejected
+from coterie.peer.discovery.members import Members
+from coterie.peer.refusals import Reason, Rejected
+from coterie.peer.transport.call_limits import Clock
 from coterie.peer.transport.interface import PeerKey
-from coterie.peer.transport.limits import Clock
-from coterie.peer.transport.members import Members
 
 AT_ONCE = 32
 """Calls of one round that are under way at the same time."""

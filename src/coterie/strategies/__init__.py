@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from coterie.strategies.base import Strategy
     from coterie.strategies.catalogue import DEFAULT_STRATEGY, STRATEGIES, make_strategy
-    from coterie.strategies.server import ServerStrategy
+    from coterie.strategies.server.server_strategy import ServerStrategy
+    from coterie.strategies.strategy import Strategy
 
 __all__ = ["DEFAULT_STRATEGY", "STRATEGIES", "ServerStrategy", "Strategy", "make_strategy"]
 

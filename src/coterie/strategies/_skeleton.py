@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from coterie.merging import normalised
-from coterie.sampling import uniform
-from coterie.strategies.base import Fetch, Me, Merge, Plan, Score, Strategy, Train
+from coterie.strategies.parts.merging import normalised
+from coterie.strategies.parts.sampling import uniform
+from coterie.strategies.strategy import Fetch, Me, Merge, Plan, Score, Strategy, Train
 
 
 @dataclass

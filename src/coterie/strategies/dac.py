@@ -12,10 +12,19 @@ from typing import Literal
 
 import numpy as np
 
-from coterie.merging import MergeRule, merge_weights
-from coterie.sampling import Chances, Unseen, softmax_chances
-from coterie.similarity import ON_DATA, Measuring, Similarity, ask, measure, measurements
-from coterie.strategies.base import (
+from coterie.strategies.parts.finetuning import train
+from coterie.strategies.parts.merging import MergeRule, merge_weights
+from coterie.strategies.parts.sampling import Chances, Unseen, softmax_chances
+from coterie.strategies.parts.similarity import (
+    ON_DATA,
+    Measuring,
+    Similarity,
+    ask,
+    measure,
+    measurements,
+)
+from coterie.strategies.parts.similarity_table import RANGES, Hops, SimilarityTable, Values
+from coterie.strategies.strategy import (
     Beliefs,
     Depth,
     Fetch,
@@ -29,8 +38,6 @@ from coterie.strategies.base import (
     Strategy,
     Temperature,
 )
-from coterie.strategies.finetuning import train
-from coterie.tables import RANGES, Hops, SimilarityTable, Values
 
 
 @dataclass

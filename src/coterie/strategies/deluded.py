@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coterie.merging import federated_average
-from coterie.sampling import uniform
-from coterie.strategies.base import Fetch, Me, Merge, Plan, Strategy, Train, revealed
+from coterie.strategies.parts.merging import federated_average
+from coterie.strategies.parts.sampling import uniform
+from coterie.strategies.strategy import Fetch, Me, Merge, Plan, Strategy, Train, revealed
 
 
 @dataclass

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coterie.strategies.base import Me, Plan, Strategy, revealed
 from coterie.strategies.deluded import Deluded
 from coterie.strategies.oracle import Oracle
+from coterie.strategies.strategy import Me, Plan, Strategy, revealed
 
 
 @dataclass

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coterie.sampling import uniform
-from coterie.strategies.base import Me, Merge, Plan, Receive, Send, Strategy, Train
+from coterie.strategies.parts.sampling import uniform
+from coterie.strategies.strategy import Me, Merge, Plan, Receive, Send, Strategy, Train
 
 
 @dataclass

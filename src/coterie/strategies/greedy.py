@@ -13,10 +13,19 @@ from typing import Any
 import numpy as np
 
 from coterie.errors import ConfigError
-from coterie.merging import federated_average
-from coterie.sampling import Chances, uniform
-from coterie.similarity import ON_DATA, Scores, Similarity, ask, measure, measurements
-from coterie.strategies.base import (
+from coterie.strategies.parts.fetching import fetch_missing
+from coterie.strategies.parts.merging import federated_average
+from coterie.strategies.parts.sampling import Chances, uniform
+from coterie.strategies.parts.similarity import (
+    ON_DATA,
+    Scores,
+    Similarity,
+    ask,
+    measure,
+    measurements,
+)
+from coterie.strategies.parts.similarity_table import SimilarityTable
+from coterie.strategies.strategy import (
     Beliefs,
     Fetch,
     Me,
@@ -29,8 +38,6 @@ from coterie.strategies.base import (
     Strategy,
     Train,
 )
-from coterie.strategies.fetching import fetch_missing
-from coterie.tables import SimilarityTable
 
 
 @dataclass

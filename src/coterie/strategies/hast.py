@@ -10,10 +10,12 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any
 
-from coterie.merging import MergeRule, federated_average, merge_weights
-from coterie.sampling import Chances, Unseen, softmax_chances, uniform
-from coterie.similarity import Similarity, measure, measurements
-from coterie.strategies.base import (
+from coterie.strategies.parts.finetuning import train
+from coterie.strategies.parts.merging import MergeRule, federated_average, merge_weights
+from coterie.strategies.parts.sampling import Chances, Unseen, softmax_chances, uniform
+from coterie.strategies.parts.similarity import Similarity, measure, measurements
+from coterie.strategies.parts.similarity_table import RANGES, Hops, SimilarityTable
+from coterie.strategies.strategy import (
     Beliefs,
     Depth,
     Fetch,
@@ -28,8 +30,6 @@ from coterie.strategies.base import (
     Strategy,
     Temperature,
 )
-from coterie.strategies.finetuning import train
-from coterie.tables import RANGES, Hops, SimilarityTable
 
 
 @dataclass

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coterie.adopting import average_or_adopt
-from coterie.merging import federated_average
-from coterie.sampling import uniform
-from coterie.strategies.base import Fetch, Me, Merge, Plan, Strategy, Train, Validate
+from coterie.strategies.kin.average_or_adopt import average_or_adopt
+from coterie.strategies.parts.merging import federated_average
+from coterie.strategies.parts.sampling import uniform
+from coterie.strategies.strategy import Fetch, Me, Merge, Plan, Strategy, Train, Validate
 
 
 @dataclass

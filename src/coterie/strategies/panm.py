@@ -13,11 +13,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from coterie.merging import MergeRule, merge_weights
-from coterie.mixture import similar_ones
-from coterie.sampling import softmax_chances, uniform, uniform_chances
-from coterie.similarity import Measuring, Similarity, measure, measurements
-from coterie.strategies.base import (
+from coterie.strategies.parts.fetching import fetch_missing
+from coterie.strategies.parts.merging import MergeRule, merge_weights
+from coterie.strategies.parts.mixture import similar_ones
+from coterie.strategies.parts.sampling import softmax_chances, uniform, uniform_chances
+from coterie.strategies.parts.similarity import Measuring, Similarity, measure, measurements
+from coterie.strategies.parts.similarity_table import SimilarityTable
+from coterie.strategies.strategy import (
     Beliefs,
     Count,
     Fetch,
@@ -32,8 +34,6 @@ from coterie.strategies.base import (
     Temperature,
     Train,
 )
-from coterie.strategies.fetching import fetch_missing
-from coterie.tables import SimilarityTable
 
 Peers = npt.NDArray[np.int64]
 Fetching = Generator[Request, Any, list[Offer]]

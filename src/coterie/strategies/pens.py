@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from coterie.merging import federated_average
-from coterie.sampling import uniform, uniform_chances
-from coterie.similarity import ON_DATA, Similarity, measurements
-from coterie.strategies.base import (
+from coterie.strategies.greedy import best, check_samples, scores_of
+from coterie.strategies.parts.fetching import fetch_missing
+from coterie.strategies.parts.merging import federated_average
+from coterie.strategies.parts.sampling import uniform, uniform_chances
+from coterie.strategies.parts.similarity import ON_DATA, Similarity, measurements
+from coterie.strategies.strategy import (
     Beliefs,
     Fetch,
     Me,
@@ -26,8 +28,6 @@ from coterie.strategies.base import (
     Strategy,
     Train,
 )
-from coterie.strategies.fetching import fetch_missing
-from coterie.strategies.greedy import best, check_samples, scores_of
 
 
 @dataclass

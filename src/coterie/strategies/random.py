@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coterie.merging import federated_average
-from coterie.sampling import uniform
-from coterie.strategies.base import Depth, Fetch, Me, Merge, Plan, Strategy
-from coterie.strategies.finetuning import train
+from coterie.strategies.parts.finetuning import train
+from coterie.strategies.parts.merging import federated_average
+from coterie.strategies.parts.sampling import uniform
+from coterie.strategies.strategy import Depth, Fetch, Me, Merge, Plan, Strategy
 
 
 @dataclass

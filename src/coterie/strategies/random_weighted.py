@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coterie.merging import normalised
-from coterie.sampling import uniform
-from coterie.strategies.base import AskScore, Fetch, Me, Merge, Metric, Plan, Strategy, Train
+from coterie.strategies.parts.merging import normalised
+from coterie.strategies.parts.sampling import uniform
+from coterie.strategies.strategy import AskScore, Fetch, Me, Merge, Metric, Plan, Strategy, Train
 
 
 @dataclass

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from coterie.config import RunConfig
-from coterie.execution import Run
+from coterie.experiments.config import RunConfig
+from coterie.experiments.execution import Run
 from coterie.models.architectures import architecture
-from coterie.simulation.records import read_table
+from coterie.runtime.run_tables import read_table
 
 OPERATIONS_PER_SECOND = 4e9
 """Multiplications of one thread, before anything has been measured."""

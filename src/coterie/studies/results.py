@@ -16,19 +16,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import TypeAdapter, ValidationError
 
-from coterie.analyses.columns import by_round, columns, mean, of_all_peers
-from coterie.analyses.neighbours import fetched_precision
-from coterie.analyses.recorded import Recorded
-from coterie.analyses.recovery import recovery, recovery_per_shift
-from coterie.analyses.unfetched import never_fetched, unfetched_at_the_end
-from coterie.config import RunConfig
 from coterie.data.drift import NoDrift
 from coterie.errors import CoterieError, StorageError
-from coterie.execution import Run
-from coterie.experiment import EXPERIMENT, Experiment
-from coterie.reports.tables import Outcome
-from coterie.simulation.settings import PoisonSettings
-from coterie.storage import explained
+from coterie.experiments.config import RunConfig
+from coterie.experiments.execution import Run
+from coterie.experiments.experiment import EXPERIMENT, Experiment
+from coterie.experiments.recorded_tables import Recorded
+from coterie.results.analyses.columns import by_round, columns, mean, of_all_peers
+from coterie.results.analyses.neighbours import fetched_precision
+from coterie.results.analyses.recovery import recovery, recovery_per_shift
+from coterie.results.analyses.unfetched import never_fetched, unfetched_at_the_end
+from coterie.results.final_table import Outcome
+from coterie.runtime.settings import PoisonSettings
+from coterie.storage.files import explained
 from coterie.studies.base import Setting, Study
 
 LOCAL = "local"

@@ -15,9 +15,7 @@ from pathlib import Path
 import yaml
 from rich.table import Table
 
-from coterie.comparing.sheets import duration
-from coterie.config import LINEAR, RunConfig
-from coterie.data.datasets import load_dataset
+from coterie.data.catalogue import load_dataset
 from coterie.errors import (
     ConfigError,
     CoterieError,
@@ -26,12 +24,14 @@ from coterie.errors import (
     StorageError,
     WorkerDied,
 )
-from coterie.execution import Run
-from coterie.experiment import EXPERIMENT, Experiment, run_name
-from coterie.plain_yaml import parse_yaml
-from coterie.presets.comparing import comparison, differences
-from coterie.reports.tables import final_table
-from coterie.storage import explained, make_folder, read_small, write_text
+from coterie.experiments.config import LINEAR, RunConfig
+from coterie.experiments.execution import Run
+from coterie.experiments.experiment import EXPERIMENT, Experiment, run_name
+from coterie.reports.comparison_tables import duration
+from coterie.results.final_table import final_table
+from coterie.results.published_comparison import comparison, differences
+from coterie.storage.files import explained, make_folder, read_small, write_text
+from coterie.storage.yaml_text import parse_yaml
 from coterie.studies.base import Part, Setting, Study
 from coterie.studies.estimate import seconds_left
 

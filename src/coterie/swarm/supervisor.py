@@ -12,8 +12,8 @@ from pathlib import Path
 
 from coterie.errors import CoterieError, WorkerDied
 from coterie.learning.choice import Tell
-from coterie.peer.results import Status, read_status
-from coterie.swarm import processes
+from coterie.peer.peer_run import Status, read_status
+from coterie.swarm import peer_processes
 
 MOST_RESTARTS = 3
 """How often one peer that died is started again."""
@@ -60,7 +60,9 @@ class Member:
 class Supervisor:
     """The peers of a swarm as processes; when the context ends, none is left."""
 
-    def __init__(self, folders: Sequence[Path], tell: Tell, start: Start = processes.start) -> None:
+    def __init__(
+        self, folders: Sequence[Path], tell: Tell, start: Start = peer_processes.start
+    ) -> None:
         self.members = [Member(number, folder) for number, folder in enumerate(folders)]
         self._tell = tell
         self._start = start
@@ -124,7 +126,7 @@ class Supervisor:
         if self._deadline is not None or member.has_finished:
             return
         if code in ERRORS:
-            said = processes.last_words(member.folder)
+            said = peer_processes.last_words(member.folder)
             member.error = ERRORS[code](f"{member.name}: {said}")
         elif code == 0:
             member.error = WorkerDied(f"{member.name} was stopped by somebody else.")
@@ -133,7 +135,7 @@ class Supervisor:
         else:
             member.error = WorkerDied(
                 f"{member.name} {_what_happened(code)}, after {MOST_RESTARTS} restarts already. "
-                f"What it said is in {member.folder / processes.LOG}."
+                f"What it said is in {member.folder / peer_processes.LOG}."
             )
         if member.error is not None and self.going:
             others = "are stopped, too" if self.has_failed_at_once else "go on without it"

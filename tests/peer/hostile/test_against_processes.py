@@ -24,12 +24,12 @@ from rogues import Offence, Rogue, rogue
 
 from coterie.models.architectures import architecture
 from coterie.models.layout import Layout
-from coterie.peer.identity import create_identity, load_identity
+from coterie.peer.security.identity import create_identity, load_identity
 from coterie.peer.transport.interface import Model, Part, Phase
-from coterie.peer.transport.service import AWAIT, GET_MANIFEST, GOODBYE, HELLO, PULL_MODEL
+from coterie.peer.transport.methods import AWAIT, GET_MANIFEST, GOODBYE, HELLO, PULL_MODEL
 from coterie.peer.wire import protocol_pb2 as wire
 from coterie.peer.wire.payload import Encoding, encode
-from coterie.swarm.folders import free_ports
+from coterie.swarm.peer_folders import free_ports
 
 DIGITS = Layout.of(architecture("digits-cnn").build(10))
 PARTS = frozenset({Part.MODEL, Part.MESSAGE})

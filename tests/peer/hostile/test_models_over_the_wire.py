@@ -21,7 +21,7 @@ from payloads import (
 from peer.network_of_peers import introduce, network, published, refused, settings_of
 from rogues import CHUNK_BYTES, Offence, rogue
 
-from coterie.peer.rejections import Reason
+from coterie.peer.refusals import Reason
 from coterie.peer.transport.interface import Part
 from coterie.peer.wire import protocol_pb2 as wire
 from coterie.peer.wire.payload import Encoding

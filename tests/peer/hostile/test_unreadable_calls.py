@@ -12,7 +12,7 @@ from pathlib import Path
 
 from peer.network_of_peers import TestPeer, network, published, settings_of
 
-from coterie.peer.rejections import Reason, Rejected
+from coterie.peer.refusals import Reason, Rejected
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 HEADERS, SETTINGS = 1, 4

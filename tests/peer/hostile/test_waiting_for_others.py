@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from peer.network_of_peers import SimpleHost, network, settings_of
 
-from coterie.peer.link import Link
+from coterie.peer.event_loop_bridge import Link
 from coterie.peer.transport.interface import Phase
 from coterie.peer.transport.settings import DeadlineSettings
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 import grpc
 
-from coterie.peer.rejections import Reason, Rejected
+from coterie.peer.refusals import Reason, Rejected
 from coterie.peer.transport.channels import Channels, Line
+from coterie.peer.transport.context import Station
+from coterie.peer.transport.grpc_status import Told, refusal
 from coterie.peer.transport.interface import PeerKey
-from coterie.peer.transport.service import Method, Reply, Request, parse
-from coterie.peer.transport.station import Station
-from coterie.peer.transport.statuses import Told, refusal
+from coterie.peer.transport.methods import Method, Reply, Request, parse
 
 MOST_RETRIES = 2
 """Of calls that can be repeated, when nobody answers."""

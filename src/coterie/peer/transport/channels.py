@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 import grpc
 
-from coterie.peer.certificates import TLS_NAME
-from coterie.peer.rejections import Reason, Rejected
-from coterie.peer.transport.greetings import Greeting
+from coterie.peer.refusals import Reason, Rejected
+from coterie.peer.security.certificates import TLS_NAME
+from coterie.peer.transport.context import Station
+from coterie.peer.transport.greeting import Greeting
 from coterie.peer.transport.interface import PeerKey
-from coterie.peer.transport.service import REPLY_BYTES, REQUEST_BYTES
-from coterie.peer.transport.station import Station
+from coterie.peer.transport.methods import REPLY_BYTES, REQUEST_BYTES
 
 KEEPALIVE_SECONDS = 20
 KEEPALIVE_TIMEOUT_SECONDS = 10

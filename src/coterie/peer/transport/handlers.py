@@ -9,18 +9,18 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
-from coterie.peer.addresses import open_address
-from coterie.peer.rejections import Reason, Rejected
-from coterie.peer.transport.client import ONLY_MODEL, PeerClient
-from coterie.peer.transport.greetings import hello, read_hello, require_owner
+from coterie.peer.discovery.addresses import open_address
+from coterie.peer.refusals import Reason, Rejected
+from coterie.peer.transport.call_limits import Pace, PeerLimits
+from coterie.peer.transport.context import Station
+from coterie.peer.transport.greeting import hello, read_hello, require_owner
 from coterie.peer.transport.interface import Host, Part, PeerKey, Phase
-from coterie.peer.transport.limits import Pace, PeerLimits
-from coterie.peer.transport.service import known
-from coterie.peer.transport.station import Station
-from coterie.peer.transport.transfers import send_out
+from coterie.peer.transport.methods import known
+from coterie.peer.transport.peer_client import ONLY_MODEL, PeerClient
+from coterie.peer.transport.streams import send_out
 from coterie.peer.wire import protocol_pb2 as wire
-from coterie.peer.wire.decoder import Manifest
 from coterie.peer.wire.payload import Encoding
+from coterie.peer.wire.payload_decoder import Manifest
 
 MOST_PUSHES_REMEMBERED = 1024
 Write = Callable[[bytes], Awaitable[None]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.peer.transport.limits import Clock
+from coterie.peer.transport.call_limits import Clock
 from coterie.peer.transport.settings import BreakerSettings
 
 FORGIVEN_SHARE = 0.05

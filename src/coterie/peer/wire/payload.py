@@ -14,9 +14,9 @@ import zstandard
 
 from coterie.errors import StrategyError
 from coterie.models.layout import Layout
-from coterie.peer.rejections import Reason, Rejected
+from coterie.peer.refusals import Reason, Rejected
 from coterie.peer.transport.interface import Model, Part, Vector
-from coterie.peer.wire.header import (
+from coterie.peer.wire.payload_header import (
     LARGEST_MESSAGE_BYTES,
     MESSAGE_DTYPES,
     Tensor,
@@ -26,8 +26,8 @@ from coterie.peer.wire.header import (
     vector_tensors,
     write_header,
 )
-from coterie.peer.wire.tables import require_tables
-from coterie.strategies.base import Range
+from coterie.peer.wire.strategy_tables import require_tables
+from coterie.strategies.strategy import Range
 
 CHUNK_BYTES = 2**20
 """The most that travels in one chunk."""

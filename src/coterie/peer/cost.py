@@ -1,0 +1,75 @@
+"""What a round costs a peer: how long it trained and measured models, and waited for others."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+
+from coterie.learning.trainer import EvaluateJob, Evaluation, Trainer, TrainJob
+from coterie.runtime.round import Columns
+
+
+class Effort:
+    """Adds up what was done since the last round had ended."""
+
+    def __init__(self) -> None:
+        self._work_seconds = self._work_cpu_seconds = 0.0
+        self._before = self._spent(0.0)
+
+    def measured(self, trainer: Trainer) -> Trainer:
+        """Return a trainer whose work is counted here; one that is counted already stays."""
+        return trainer if isinstance(trainer, _MeasuredTrainer) else _MeasuredTrainer(trainer, self)
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Count what happens meanwhile as work."""
+        wall, cpu = time.perf_counter(), time.thread_time()
+        try:
+            yield
+        finally:
+            self._work_seconds += time.perf_counter() - wall
+            self._work_cpu_seconds += time.thread_time() - cpu
+
+    def columns(self, waited_seconds: float) -> Columns:
+        """Return what has come since this was last asked; `waited_seconds` is a sum, too."""
+        now = self._spent(waited_seconds)
+        new = {name: np.array([value - self._before[name]]) for name, value in now.items()}
+        self._before = now
+        nobody = np.zeros(1, np.int32)
+        return {"peer": nobody, "cluster": nobody, **new}
+
+    def _spent(self, waited_seconds: float) -> dict[str, float]:
+        return {
+            "wall_seconds": time.perf_counter(),
+            "cpu_seconds": time.process_time(),
+            "work_seconds": self._work_seconds,
+            "work_cpu_seconds": self._work_cpu_seconds,
+            "wait_seconds": waited_seconds,
+        }
+
+
+class _MeasuredTrainer(Trainer):
+    """Another trainer, with a look at the clock before and after."""
+
+    def __init__(self, trainer: Trainer, effort: Effort) -> None:
+        self.layout = trainer.layout
+        self.name = trainer.name
+        self._trainer = trainer
+        self._effort = effort
+
+    def train(self, jobs: Sequence[TrainJob]) -> list[float]:
+        """Train each job's model in place."""
+        with self._effort.working():
+            return self._trainer.train(jobs)
+
+    def evaluate(self, jobs: Sequence[EvaluateJob]) -> list[Evaluation]:
+        """Evaluate each job's model."""
+        with self._effort.working():
+            return self._trainer.evaluate(jobs)
+
+    def close(self) -> None:
+        """Release what the trainer holds."""
+        self._trainer.close()

@@ -1,0 +1,319 @@
+"""Between the thread of my strategy and the event loop of the network."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import CancelledError
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+
+from coterie.errors import Interrupted
+from coterie.peer.discovery.members import Members
+from coterie.peer.refusals import Reason, Rejected
+from coterie.peer.service import PeerHost
+from coterie.peer.transport.calls import Deadline
+from coterie.peer.transport.interface import Model, Part, PeerKey, Phase, Pulled
+from coterie.peer.transport.peer_client import ONLY_MODEL, PeerClient
+from coterie.peer.transport.settings import DeadlineSettings
+from coterie.peer.waits import Waits
+from coterie.strategies.strategy import PEERS, Message
+
+AWAIT_SECONDS = 5.0
+"""How long one question may wait: who has died meanwhile is noticed with the next."""
+ANSWER_SECONDS = 0.5
+"""How long after the last wait of a round its answer may come."""
+Answer = TypeVar("Answer")
+Fetched = list[tuple[int, Pulled | None]]
+
+
+class Link:
+    """What a strategy's thread asks of the network; it waits there for the answers."""
+
+    def __init__(
+        self,
+        client: PeerClient,
+        members: Members,
+        host: PeerHost,
+        deadlines: DeadlineSettings,
+        *,
+        synchronous: bool,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._client = client
+        self._members = members
+        self._host = host
+        self._deadlines = deadlines
+        self._synchronous = synchronous
+        self._waits = Waits(members, synchronous=synchronous)
+        self._waiting: set[asyncio.Task[Any]] = set()
+        self._expected: set[PeerKey] = set()
+        """Where each peer has its own pace: whose first model has been waited for."""
+        self.parts = ONLY_MODEL
+        """What was last fetched of others."""
+        self._reached: set[PeerKey] = set()
+        """Where rounds are aligned: who is as far as I am, and can be asked without waiting."""
+        self._is_stopping = False
+        self.waited_seconds = 0.0
+        """How long the strategy's thread has waited for the network, in all."""
+
+    def stop(self) -> None:
+        """Give up what is being waited for; called on the event loop."""
+        self._is_stopping = True
+        for task in self._waiting:
+            task.cancel()
+
+    def rest(self, seconds: float) -> None:
+        """Do nothing for a while."""
+        self._wait_for(asyncio.sleep(seconds))
+
+    def known(self) -> list[int]:
+        """Return the numbers of those who can be asked in this round, without mine."""
+        return self._wait_for(self._known())
+
+    @property
+    def num_peers(self) -> int:
+        """How many peers have a number, myself included."""
+        return self._members.num_peers
+
+    def exists(self, number: int) -> bool:
+        """Whether there is anybody else of this number."""
+        return 1 <= number < self.num_peers
+
+    def reach(self, round_number: int, phase: Phase) -> None:
+        """Tell others how far I am."""
+        self._wait_for(self._host.reach(round_number, phase), is_short=True)
+
+    def publish(self, round_number: int, num_samples: int, model: Model) -> None:
+        """Offer a model."""
+        self._wait_for(self._host.publish(round_number, num_samples, model), is_short=True)
+
+    def wait_for_others(self, round_number: int, phase: Phase) -> None:
+        """Where rounds are aligned: until everybody is as far, or the deadline has passed."""
+        if self._synchronous:
+            patience = self._deadlines.round_seconds
+            self._reached = self._wait_for(self.everybody_reaches(round_number, phase, patience))
+
+    def fetch(self, numbers: Sequence[int], round_number: int, parts: frozenset[Part]) -> Fetched:
+        """Return models of peers, in order; None for one that came broken or too late.
+
+        Who is not there is left out. A round is asked for only where rounds are aligned: otherwise
+        it is the newest model.
+        """
+        wanted = round_number if self._synchronous else None
+        return self._wait_for(self._fetch(numbers, wanted, parts))
+
+    def ask_score(self, numbers: Sequence[int], metric: str, round_number: int) -> dict[int, float]:
+        """Have my published model measured by others; NaN: it could not be."""
+        wanted = round_number if self._synchronous else None
+        return self._wait_for(self._ask_score(numbers, metric, wanted))
+
+    def push(self, numbers: Sequence[int], round_number: int) -> list[int]:
+        """Give my published model to others; return who has taken it."""
+        wanted = round_number if self._synchronous else None
+        return self._wait_for(self._push(numbers, wanted))
+
+    def tell(self, values: Mapping[int, float], round_number: int) -> list[int]:
+        """Tell peers a number each; return who has heard it."""
+        return self._wait_for(self._tell(values, round_number))
+
+    def listen(self, round_number: int) -> dict[int, float]:
+        """Return what others told me, by their numbers; where rounds are aligned, before this."""
+        return self._wait_for(self._listen(round_number if self._synchronous else None))
+
+    def take_arrivals(self) -> dict[int, Pulled]:
+        """Return what was pushed to me, by the numbers of the senders."""
+        return self._wait_for(self._take_arrivals())
+
+    def in_ids(self, message: Message) -> Message:
+        """Return a message of mine as others understand it: ids (n, 32) instead of numbers."""
+        if PEERS not in message:
+            return message
+        ids = [bytes.fromhex(self._members.id_of(number)) for number in message[PEERS].tolist()]
+        rows = np.frombuffer(b"".join(ids), np.uint8).reshape(len(ids), 32)
+        return {**message, PEERS: rows}
+
+    def in_my_numbers(self, message: Message) -> Message:
+        """Return another's message in my numbers; about strangers it tells me nothing."""
+        rows = message.get(PEERS)
+        if rows is None or rows.ndim != 2:
+            return {name: array for name, array in message.items() if name != PEERS}
+        ids = [row.tobytes().hex() for row in rows]
+        met = np.array([self._members.has_met(peer_id) for peer_id in ids], dtype=bool)
+        numbers = [
+            self._members.number(peer_id) for peer_id in ids if self._members.has_met(peer_id)
+        ]
+        return {
+            name: np.array(numbers, np.int64)
+            if name == PEERS
+            else array[met]
+            if array.shape[:1] == met.shape
+            else array
+            for name, array in message.items()
+        }
+
+    def save(self) -> dict[str, Any]:
+        """Return the address book, and what I was told and have not heard, as plain data."""
+        told = self._wait_for(self._host.save_told(), is_short=True)
+        return {"members": self._members.save(), "told": told}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Take back what `save` returned; called before the network is up."""
+        self._members.restore(saved["members"])
+        self._host.restore_told(saved["told"])
+
+    async def _known(self) -> list[int]:
+        known = self._members.known()
+        if not self._synchronous:
+            return known
+        return [number for number in known if self._members.id_of(number) in self._reached]
+
+    async def everybody_reaches(
+        self, round_number: int, phase: Phase, patience: float
+    ) -> set[PeerKey]:
+        """Wait until everybody who is there is so far; return who is; on the event loop."""
+        others = [self._members.id_of(number) for number in self._members.known()]
+        reached = await asyncio.gather(
+            *(self._reaches(who, round_number, phase, Deadline(patience)) for who in others)
+        )
+        return {who for who, is_there in zip(others, reached, strict=True) if is_there}
+
+    async def _reaches(
+        self, who: PeerKey, round_number: int, phase: Phase, deadline: Deadline
+    ) -> bool:
+        while left := deadline.seconds:
+            wait = min(left, AWAIT_SECONDS)
+            answer = min(wait + self._deadlines.call_seconds, left + ANSWER_SECONDS)
+            try:
+                status = await self._client.await_phase(who, round_number, phase, wait, answer)
+            except Rejected:
+                return False  # who does not answer is not waited for
+            if (status.round, status.phase) >= (round_number, phase):
+                return True
+            if left - deadline.seconds < wait / 2:
+                return False  # nor is who was asked to wait and did not: it would be asked for ever
+        return False
+
+    async def _fetch(
+        self, numbers: Sequence[int], round_number: int | None, parts: frozenset[Part]
+    ) -> Fetched:
+        self.parts = parts
+
+        async def fetch(number: int) -> Pulled | Reason:
+            try:
+                return await self._fetch_one(self._members.id_of(number), round_number, parts)
+            except Rejected as refused:
+                return refused.reason
+
+        return [
+            (number, answer if isinstance(answer, Pulled) else None)
+            for number, answer in await self._waits.all(numbers, fetch)
+            if answer is not Reason.UNREACHABLE
+        ]
+
+    async def _fetch_one(
+        self, who: PeerKey, round_number: int | None, parts: frozenset[Part]
+    ) -> Pulled:
+        seconds = wait = self._deadlines.fetch_seconds
+        is_first = who not in self._expected
+        self._expected.add(who)
+        if not self._synchronous:
+            # Its newest model is there already; only for the first one there is a reason to wait.
+            wait = min(seconds, self._deadlines.call_seconds) if is_first else 0.0
+        fetch = partial(
+            self._client.fetch,
+            who,
+            round=round_number,
+            parts=parts,
+            wait_seconds=wait,
+            deadline_seconds=seconds,
+        )
+        # A peer that has no model yet is not to blame for the time that it was given.
+        free = frozenset({Reason.GONE} if is_first else ())
+        return await self._waits.waited(who, "fetch", fetch, free)
+
+    async def _ask_score(
+        self, numbers: Sequence[int], metric: str, round_number: int | None
+    ) -> dict[int, float]:
+        published = await self._host.published(None, 0)
+        if published is None:
+            return {}
+
+        async def ask(number: int) -> float | None:
+            who = self._members.id_of(number)
+            ask = partial(self._client.ask_score, who, published, metric, round_number)
+            try:
+                return await self._waits.waited(who, "score", ask)
+            except Rejected:
+                return None
+
+        answers = await self._waits.all(numbers, ask)
+        return {number: value for number, value in answers if value is not None}
+
+    async def _push(self, numbers: Sequence[int], round_number: int | None) -> list[int]:
+        published = await self._host.published(None, 0)
+        if published is None:
+            return []
+
+        async def push(number: int) -> bool:
+            who = self._members.id_of(number)
+            push = partial(self._client.push, who, published, round=round_number)
+            return await self._is_done(who, "push", push)
+
+        return [number for number, is_done in await self._waits.all(numbers, push) if is_done]
+
+    async def _tell(self, values: Mapping[int, float], round_number: int) -> list[int]:
+        async def tell(number: int) -> bool:
+            who = self._members.id_of(number)
+            tell = partial(self._client.tell, who, values[number], round_number)
+            return await self._is_done(who, "tell", tell)
+
+        return [number for number, is_done in await self._waits.all(list(values), tell) if is_done]
+
+    async def _is_done(
+        self, who: PeerKey, what: str, call: Callable[[], Coroutine[Any, Any, None]]
+    ) -> bool:
+        try:
+            await self._waits.waited(who, what, call)
+        except Rejected:
+            return False
+        return True
+
+    async def _listen(self, before_round: int | None) -> dict[int, float]:
+        told = self._host.take_told(before_round)
+        met = {who: value for who, value in told.items() if self._members.has_met(who)}
+        return {self._members.number(who): value for who, value in met.items()}
+
+    async def _take_arrivals(self) -> dict[int, Pulled]:
+        arrivals = self._host.take_arrivals()
+        return {self._members.number(who): pulled for who, pulled in arrivals.items()}
+
+    def _wait_for(self, question: Coroutine[Any, Any, Answer], *, is_short: bool = False) -> Answer:
+        """Let the event loop answer, and wait here; whoever stops the peer ends the waiting.
+
+        What is short is done all the same: a round whose training has ended can be saved.
+        """
+
+        async def answer() -> Answer:
+            task = asyncio.current_task()
+            if is_short:
+                return await question
+            if self._is_stopping or task is None:
+                question.close()
+                raise asyncio.CancelledError
+            self._waiting.add(task)
+            try:
+                return await question
+            finally:
+                self._waiting.discard(task)
+
+        asked = time.perf_counter()
+        try:
+            return asyncio.run_coroutine_threadsafe(answer(), self._loop).result()
+        except CancelledError:
+            raise Interrupted("Stopped while waiting for others.") from None
+        finally:
+            self.waited_seconds += time.perf_counter() - asked

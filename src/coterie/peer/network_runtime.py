@@ -1,0 +1,310 @@
+"""The runtime that is one peer: the simulator's steps, with models that come over a network."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.learning.trainer import EvaluateJob, ModelReference
+from coterie.peer.cost import Effort
+from coterie.peer.event_loop_bridge import Link
+from coterie.peer.transport.interface import Model, Part, Phase, Pulled, Vector
+from coterie.runtime.best_models import Peers
+from coterie.runtime.driver import NUMBER_BYTES, Answers, Runtime
+from coterie.runtime.model_store import State
+from coterie.runtime.round import Round
+from coterie.runtime.scoring import cosine, distance
+from coterie.strategies.strategy import (
+    AskScore,
+    Fetch,
+    GroundTruth,
+    Listen,
+    Merge,
+    Metric,
+    Offer,
+    Receive,
+    Score,
+    Send,
+    Strategy,
+    Tell,
+    Train,
+)
+
+ME = 0
+"""The only row of my state, and my own number: others are numbered from 1."""
+HELD = "held "
+"""How the matrices of models begin that belong to others."""
+ON_DATA = ("loss", "accuracy")
+UPDATES: dict[Metric, Part] = {
+    "cosine-last-update": Part.LAST_UPDATE,
+    "cosine-total-update": Part.TOTAL_UPDATE,
+}
+
+
+class NetworkRuntime(Runtime):
+    """Drives my strategy; runs in a thread of its own, and waits there for the network."""
+
+    def __init__(
+        self,
+        state: State,
+        strategy: Strategy,
+        link: Link,
+        every_seconds: float = 0.0,
+        samples_ratio: float = math.inf,
+    ) -> None:
+        super().__init__(state, [strategy])
+        state.keep_for(strategy.needs())
+        self._link = link
+        self._every_seconds = every_seconds
+        self._samples_ratio = samples_ratio
+        self._begun_at = -math.inf
+        self._effort = Effort()
+        self._pulled: dict[int, Pulled] = {}
+        self._weights: dict[int, float] = {}
+        """With which weights models were merged in this round."""
+        self._last_round = -1
+        self._present = np.array([ME])
+        """Whom I could ask when the round began, and myself."""
+        self._handlers |= {
+            kind: self._after_sending(self._handlers[kind]) for kind in (Receive, Merge, Train)
+        }
+
+    def start(self, now: Round) -> None:
+        """Round 0: train alone, and publish the result."""
+        self._state.trainer = self._effort.measured(self._state.trainer)
+        self._link.reach(now.number, Phase.ENTERED)
+        super().start(now)
+        self._publish(now.number)
+        now.efforts = self._effort.columns(self._link.waited_seconds)
+
+    def _run(self, now: Round) -> None:
+        self._state.trainer = self._effort.measured(self._state.trainer)
+        self._link.rest(max(self._begun_at + self._every_seconds - time.monotonic(), 0))
+        self._begun_at = time.monotonic()
+        self._link.wait_for_others(now.number - 1, Phase.PUBLISHED)
+        self._link.reach(now.number, Phase.ENTERED)
+        self._present = np.array([ME, *self._link.known()], np.int64)
+        self._drive(now, self._everybody)
+        self._let_go()
+        self._finish(now, self._everybody)
+        self._publish(now.number)
+        now.arrivals = _arrival_columns(self._pulled, self._weights)
+        self._pulled.clear()
+        self._weights.clear()
+        now.listed = _list_columns(self.strategies[ME].neighbours())
+        now.efforts = self._effort.columns(self._link.waited_seconds)
+        # One cluster of everybody whose number may be recorded: nobody knows the true ones.
+        now.truth = GroundTruth(np.zeros(self._link.num_peers, np.int64))
+
+    def _known(self) -> Peers:
+        return self._present
+
+    def _exists(self, peer: int) -> bool:
+        return self._link.exists(peer)
+
+    def _asked(self) -> Peers:
+        return self._everybody
+
+    def _fetch(self, now: Round, requests: dict[int, Fetch]) -> Answers:
+        request = requests[ME]
+        self._check_targets(now, ME, request)
+        offers = []
+        for number, pulled in self._link.fetch(request.peers, now.number - 1, self._parts()):
+            if pulled is None:
+                size = self._state.layout.num_bytes
+                now.exchanges.add("fetch", ME, number, size, delivered=False)
+                continue
+            now.exchanges.add("fetch", ME, number, pulled.num_bytes, delivered=True)
+            offers.append(self._hold(number, pulled))
+            self._fetched[ME].add(number)
+        return {ME: offers}
+
+    def _parts(self) -> frozenset[Part]:
+        """Return what I need of others: changes only if my strategy compares them."""
+        needs = self.strategies[ME].needs()
+        from_others = self._state.settings.initialisation == "independent"
+        wanted = {Part.MODEL, Part.MESSAGE}
+        if "cosine-last-update" in needs:
+            wanted.add(Part.LAST_UPDATE)
+        if "cosine-total-update" in needs and from_others:
+            wanted.add(Part.TOTAL_UPDATE)
+        return frozenset(wanted)
+
+    def _hold(self, number: int, pulled: Pulled) -> Offer:
+        self._pulled[number] = pulled
+        self._held[ME][number] = pulled.model.vectors[Part.MODEL]
+        return Offer(
+            number,
+            self._believed(pulled.num_samples),
+            self._link.in_my_numbers(pulled.model.message),
+        )
+
+    def _believed(self, num_samples: int) -> int:
+        """Return how many samples another counts for: any number could crowd out my model."""
+        return int(min(num_samples, self._samples_ratio * len(self._state.samples[ME].train)))
+
+    def _score(self, now: Round, requests: dict[int, Score]) -> Answers:
+        request = requests[ME]
+        for offer in request.offers:
+            if offer.peer not in self._fetched[ME]:
+                raise self._broken(now, ME, f"scored peer {offer.peer} without a fetch")
+        numbers = [offer.peer for offer in request.offers]
+        if request.metric in ON_DATA:
+            values = self._evaluated(numbers, request.metric)
+        else:
+            mine = self._mine(request.metric)
+            values = [
+                _compared(request.metric, self._theirs(number, request.metric), mine)
+                for number in numbers
+            ]
+        scores = zip(numbers, values, strict=True)
+        return {ME: {number: value for number, value in scores if not math.isnan(value)}}
+
+    def _let_go(self) -> None:
+        """The round needs the models of others no longer."""
+        matrices = self._state.workspace.matrices
+        for name in [name for name in matrices if name.startswith(HELD)]:
+            del matrices[name]
+
+    def _held_model(self, peer: int, other: int) -> ModelReference:
+        name = f"{HELD}{other}"
+        self._state.workspace.matrices[name] = self._held[ME][other][np.newaxis]
+        return ModelReference(name, 0)
+
+    def _evaluated(self, numbers: list[int], metric: Metric) -> list[float]:
+        """Measure models I hold on my training data."""
+        state = self._state
+        jobs = []
+        for number in numbers:
+            jobs.append(EvaluateJob(self._held_model(ME, number), state.samples[ME].train))
+        results = state.trainer.evaluate(jobs)
+        return [each.loss if metric == "loss" else each.accuracy for each in results]
+
+    def _mine(self, metric: Metric) -> Vector:
+        """Return what is compared of my published model: its weights, or their change."""
+        return self._published(UPDATES.get(metric, Part.MODEL))
+
+    def _theirs(self, number: int, metric: Metric) -> Vector:
+        vectors = self._pulled[number].model.vectors
+        part = UPDATES.get(metric, Part.MODEL)
+        if part not in vectors and part == Part.TOTAL_UPDATE and self._state.initial is not None:
+            # All have begun alike, so I can tell the change from the model itself.
+            change: Vector = vectors[Part.MODEL] - self._state.initial[ME]
+            return change
+        return vectors[part]
+
+    def _ask_score(self, now: Round, requests: dict[int, AskScore]) -> Answers:
+        request = requests[ME]
+        self._check_targets(now, ME, request)
+        values = self._link.ask_score(request.peers, request.metric, now.number)
+        for judge in request.peers:
+            if judge in values:
+                size = self._state.layout.num_bytes
+                now.exchanges.add("probe", judge, ME, size, delivered=True)
+        return {ME: {judge: value for judge, value in values.items() if not math.isnan(value)}}
+
+    def _tell(self, now: Round, requests: dict[int, Tell]) -> Answers:
+        request = requests[ME]
+        self._check_targets(now, ME, request)
+        for other in self._link.tell(request.values, now.number):
+            now.exchanges.replied(ME, other, NUMBER_BYTES)
+        return {}
+
+    def _listen(self, now: Round, requests: dict[int, Listen]) -> Answers:
+        return {ME: self._link.listen(now.number)}
+
+    def _send(self, now: Round, requests: dict[int, Send]) -> Answers:
+        request = requests[ME]
+        self._check_targets(now, ME, request)
+        for receiver in self._link.push(request.peers, now.number):
+            size = self._state.layout.num_bytes
+            now.exchanges.add("push", receiver, ME, size, delivered=True)
+        return {}
+
+    def _receive(self, now: Round, requests: dict[int, Receive]) -> Answers:
+        self._link.wait_for_others(now.number, Phase.SENT)
+        arrivals = self._link.take_arrivals()
+        return {ME: [self._hold(number, arrivals[number]) for number in sorted(arrivals)]}
+
+    def _merge(self, now: Round, requests: dict[int, Merge]) -> Answers:
+        self._weights.update(requests[ME].weights)
+        return super()._merge(now, requests)
+
+    def _after_sending(
+        self, handle: Callable[[Round, dict[int, Any]], Answers]
+    ) -> Callable[[Round, dict[int, Any]], Answers]:
+        """Before a request that comes after all sending, tell those who wait for it."""
+
+        def told(now: Round, requests: dict[int, Any]) -> Answers:
+            self._link.reach(now.number, Phase.SENT)
+            return handle(now, requests)
+
+        return told
+
+    def _publish(self, number: int) -> None:
+        """Offer what came out of a round to others."""
+        parts = [Part.MODEL]
+        parts += [Part.LAST_UPDATE] * (self._state.untrained is not None)
+        parts += [Part.TOTAL_UPDATE] * (self._state.initial is not None)
+        model = Model(
+            {part: self._published(part).copy() for part in parts},
+            self._link.in_ids(self._messages[ME]),
+        )
+        self._last_round = number
+        self._link.publish(number, len(self._state.samples[ME].train), model)
+
+    def _published(self, part: Part) -> Vector:
+        published: Vector = self._state.published[ME]
+        if part == Part.MODEL:
+            return published
+        start = self._state.untrained if part == Part.LAST_UPDATE else self._state.initial
+        if start is None:
+            raise RuntimeError(f"'{part.name}' is asked for, but nobody kept what it needs.")
+        change: Vector = published - start[ME]
+        return change
+
+    def save(self) -> dict[str, Any]:
+        """Return what must survive between rounds, as plain data."""
+        return {**super().save(), "round": self._last_round, **self._link.save()}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Take back what `save` returned, and offer my model again."""
+        self._link.restore(saved)
+        super().restore(saved)
+        if saved["round"] >= 0:
+            self._publish(saved["round"])
+
+
+def _compared(metric: Metric, theirs: Vector, mine: Vector) -> float:
+    return distance(theirs, mine) if metric == "distance" else cosine(theirs, mine)
+
+
+def _list_columns(neighbours: npt.NDArray[np.int64] | None) -> dict[str, npt.NDArray[Any]]:
+    if neighbours is None:
+        return {}
+    nobody = np.zeros(len(neighbours), np.int32)
+    others = neighbours.astype(np.int32)
+    return {"peer": nobody, "cluster": nobody, "other": others, "other_cluster": nobody}
+
+
+def _arrival_columns(
+    pulled: Mapping[int, Pulled], weights: Mapping[int, float]
+) -> dict[str, npt.NDArray[Any]]:
+    if not pulled:
+        return {}
+    arrived = pulled.values()
+    nobody = np.zeros(len(pulled), np.int32)
+    return {
+        "peer": nobody,
+        "cluster": nobody,
+        "other": np.array(list(pulled), np.int32),
+        "other_round": np.array([each.round for each in arrived], np.int32),
+        "age_seconds": np.array([each.age_seconds for each in arrived]),
+        "seconds": np.array([each.seconds for each in arrived]),
+        "weight": np.array([weights.get(number, math.nan) for number in pulled]),
+    }

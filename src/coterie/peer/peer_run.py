@@ -1,0 +1,129 @@
+"""What a peer keeps of its rounds: records, checkpoints, its models, and how it is doing."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import BinaryIO
+
+from pydantic import TypeAdapter, ValidationError
+
+from coterie.errors import StorageError
+from coterie.peer.discovery.members import Members
+from coterie.runtime.checkpoints import Checkpoints
+from coterie.runtime.recorder import Recorder
+from coterie.runtime.round import Round
+from coterie.simulation.simulation import Simulation
+from coterie.storage.files import make_folder, read_small, write_atomically, write_text
+from coterie.storage.tensor_files import write_tensors
+
+RUN = "run"
+STATUS, PEERS, MODELS = "status.json", "peers.json", "models.safetensors"
+
+
+@dataclass(frozen=True)
+class Status:
+    """How a peer is doing, as it last said."""
+
+    name: str
+    peer_id: str
+    process: int
+    address: str = ""
+    state: str = "starting"
+    """starting, running, finished or stopped."""
+    round: int = -1
+    """The last round that has ended."""
+    rounds: int | None = None
+    validation_accuracy: float | None = None
+    validation_loss: float | None = None
+    test_accuracy: float | None = None
+    num_known: int = 0
+    """How many others could be asked."""
+    num_fetched: int = 0
+    """How many models came in the last round."""
+    refused: Mapping[str, int] = field(default_factory=dict)
+    """What others sent or asked for and was refused, by reason."""
+    failures: Mapping[str, int] = field(default_factory=dict)
+    """What others did not answer, by reason."""
+    updated: float = 0.0
+    """Seconds since 1970, by the peer's own clock."""
+
+
+class PeerRun:
+    """The folder in which a peer's rounds are recorded."""
+
+    def __init__(self, folder: Path, members: Members, rounds: int | None) -> None:
+        self.folder = folder / RUN
+        self._status_path = folder / STATUS
+        self._members = members
+        self._num_named = 0
+        make_folder(self.folder)
+        self.recorder = Recorder(self.folder)
+        self.checkpoints = Checkpoints(self.folder / "checkpoints")
+        identity = members.identity
+        self.status = Status(identity.name, identity.peer_id, os.getpid(), rounds=rounds)
+
+    def note(self, now: Round, **more: object) -> None:
+        """Take in a finished round, and what else there is to say; the recorder has it already."""
+        self._name_peers()
+        kinds = now.exchanges.kind
+        came = [
+            kind == "fetch" and here
+            for kind, here in zip(kinds, now.exchanges.delivered, strict=True)
+        ]
+        tested = _known(now, "test_accuracy")
+        self.tell(
+            state="running",
+            round=now.number,
+            validation_accuracy=_known(now, "validation_accuracy_trained"),
+            validation_loss=_known(now, "validation_loss_trained"),
+            test_accuracy=self.status.test_accuracy if tested is None else tested,
+            num_fetched=sum(came),
+            **more,
+        )
+
+    def tell(self, **changes: object) -> None:
+        """Change the status and write it where `coterie peer status` finds it."""
+        self.status = replace(self.status, **changes, updated=time.time())  # type: ignore[arg-type]
+        write_text(self._status_path, json.dumps(asdict(self.status), indent=2), lasting=False)
+
+    def keep_models(self, simulation: Simulation) -> None:
+        """Keep my best model, which is the one to use, and my last."""
+
+        def fill(file: BinaryIO) -> str:
+            state = simulation.state
+            metadata = {"layout": state.layout.fingerprint}
+            write_tensors(file, {"best": state.best, "last": state.current}, metadata)
+            return MODELS
+
+        write_atomically(self.folder, fill)
+
+    def _name_peers(self) -> None:
+        """Write down who is behind the numbers in the records."""
+        count = self._members.num_peers
+        if count != self._num_named:
+            ids = [self._members.id_of(number) for number in range(count)]
+            named = [{"id": each, "name": self._members.name_of(each)} for each in ids]
+            write_text(self.folder / PEERS, json.dumps(named, indent=2))
+            self._num_named = count
+
+
+def read_status(folder: Path) -> Status | None:
+    """Return what a peer last said about itself; None if it has never run."""
+    path = folder / STATUS
+    if not path.exists():
+        return None
+    try:
+        return TypeAdapter(Status).validate_json(read_small(path))
+    except ValidationError:
+        raise StorageError(f"{path} is damaged; the peer writes it anew when it runs.") from None
+
+
+def _known(now: Round, measure: str) -> float | None:
+    value = float(now.measures[measure][0])
+    return None if math.isnan(value) else value

@@ -1,0 +1,192 @@
+"""What one peer may ask of another: tokens that grow back, and slots for calls at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from coterie.peer.refusals import Reason, Rejected
+from coterie.peer.transport.interface import PeerKey
+from coterie.peer.transport.settings import LimitSettings
+
+Clock = Callable[[], float]
+
+
+class TokenBucket:
+    """So many tokens per minute; unused ones add up to a minute's worth."""
+
+    def __init__(self, per_minute: float, clock: Clock) -> None:
+        self._capacity = per_minute
+        self._clock = clock
+        self._tokens = per_minute
+        self._filled_at = clock()
+
+    @property
+    def tokens(self) -> float:
+        """Return how many there are; less than 0 after more was spent than there was."""
+        now = self._clock()
+        # A clock that jumps back must not take tokens away.
+        grown = max(now - self._filled_at, 0.0) * self._capacity / 60
+        self._tokens = min(self._tokens + grown, self._capacity)
+        self._filled_at = now
+        return self._tokens
+
+    def take(self) -> bool:
+        """Take one token, if there is one."""
+        if self.tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+    def spend(self, amount: float) -> None:
+        """Take tokens, even if that means to run into debt, which grows back first."""
+        self._tokens = self.tokens - amount
+
+
+class Slots:
+    """How many things may go on at the same time."""
+
+    def __init__(self, count: int, what: str) -> None:
+        self._free = count
+        self._what = what
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Hold a slot; refuse at once if there is none, because waiting would pile up."""
+        if self._free < 1:
+            raise Rejected(Reason.BUSY, f"too many {self._what} at once; try again later")
+        self._free -= 1
+        try:
+            yield
+        finally:
+            self._free += 1
+
+
+@dataclass
+class _Share:
+    """What one peer has used up."""
+
+    calls: TokenBucket
+    bytes: TokenBucket
+    calls_at_once: Slots
+    pulls_at_once: Slots
+    gifts_at_once: Slots
+    round: int = -1
+    num_scores: int = 0
+    num_pushes: int = 0
+
+
+class PeerLimits:
+    """The shares of all peers; only peers that are trusted have one, so their number is bounded."""
+
+    def __init__(self, settings: LimitSettings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._shares: dict[PeerKey, _Share] = {}
+        self._inbox = Slots(settings.inbox_models, "models to score or to take, of all peers,")
+
+    def __len__(self) -> int:
+        return len(self._shares)
+
+    def keep(self, trusted: Collection[PeerKey]) -> None:
+        """Forget everybody else."""
+        for peer_id in [each for each in self._shares if each not in trusted]:
+            del self._shares[peer_id]
+
+    @contextmanager
+    def call(self, peer_id: PeerKey) -> Iterator[None]:
+        """Let one call through, or refuse it."""
+        share = self._share(peer_id)
+        with share.calls_at_once.taken():
+            if not share.calls.take():
+                raise Rejected(
+                    Reason.QUOTA, f"more than {self._settings.calls_per_minute} calls per minute"
+                )
+            yield
+
+    @contextmanager
+    def pull(self, peer_id: PeerKey) -> Iterator[None]:
+        """Let one transfer of a model begin, or refuse it."""
+        share = self._share(peer_id)
+        with share.pulls_at_once.taken():
+            if share.bytes.tokens <= 0:
+                raise Rejected(
+                    Reason.QUOTA, f"more than {self._settings.bytes_per_minute} bytes per minute"
+                )
+            yield
+
+    @contextmanager
+    def gift(self, peer_id: PeerKey) -> Iterator[None]:
+        """Let a peer have me take in one model, to score it or as a push, or refuse it."""
+        with self._share(peer_id).gifts_at_once.taken(), self._inbox.taken():
+            yield
+
+    def sent(self, peer_id: PeerKey, num_bytes: int) -> None:
+        """Note bytes of a model on their way to a peer."""
+        self._share(peer_id).bytes.spend(num_bytes)
+
+    def score(self, peer_id: PeerKey, round_number: int) -> None:
+        """Let a peer have one model scored in my current round, or refuse it."""
+        share = self._share_of_round(peer_id, round_number)
+        if share.num_scores >= self._settings.scores_per_round:
+            raise Rejected(
+                Reason.QUOTA, f"more than {self._settings.scores_per_round} scores in a round"
+            )
+        share.num_scores += 1
+
+    def push(self, peer_id: PeerKey, round_number: int) -> None:
+        """Let a peer push one model in my current round, or refuse it."""
+        share = self._share_of_round(peer_id, round_number)
+        if share.num_pushes >= self._settings.pushes_per_round:
+            raise Rejected(
+                Reason.QUOTA, f"more than {self._settings.pushes_per_round} pushes in a round"
+            )
+        share.num_pushes += 1
+
+    def _share_of_round(self, peer_id: PeerKey, round_number: int) -> _Share:
+        share = self._share(peer_id)
+        if share.round != round_number:
+            share.round, share.num_scores, share.num_pushes = round_number, 0, 0
+        return share
+
+    def _share(self, peer_id: PeerKey) -> _Share:
+        if peer_id not in self._shares:
+            self._shares[peer_id] = _Share(
+                TokenBucket(self._settings.calls_per_minute, self._clock),
+                TokenBucket(self._settings.bytes_per_minute, self._clock),
+                Slots(self._settings.calls_at_once, "calls"),
+                Slots(self._settings.pulls_at_once, "transfers"),
+                Slots(self._settings.pulls_at_once, "models to score or to take"),
+            )
+        return self._shares[peer_id]
+
+
+class Pace:
+    """Whether a transfer is fast enough: slower than the slowest speed, and it is given up.
+
+    Bytes that came fast earlier give no credit for a pause later: the time that is left is never
+    more than the window, and what the last piece may take.
+    """
+
+    def __init__(self, settings: LimitSettings, clock: Clock) -> None:
+        self._window = settings.slow_start_seconds
+        self._slowest = settings.slowest_bytes_per_second
+        self._clock = clock
+        self._until: float | None = None
+
+    def begin(self) -> None:
+        """Note that the transfer begins, unless it has begun before."""
+        if self._until is None:
+            self._until = self._clock() + self._window
+
+    def moved(self, num_bytes: int) -> None:
+        """Note progress."""
+        if self._until is not None:
+            latest = self._clock() + self._window
+            self._until = min(self._until, latest) + num_bytes / self._slowest
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Return how long the next piece may take; any time before the transfer has begun."""
+        return None if self._until is None else max(self._until - self._clock(), 0.0)

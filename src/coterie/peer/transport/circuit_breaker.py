@@ -1,0 +1,75 @@
+"""Leaving a peer alone that does not answer: a circuit breaker."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import numpy as np
+
+from coterie.peer.transport.call_limits import Clock
+from coterie.peer.transport.settings import BreakerSettings
+
+
+class State(Enum):
+    """Whether a peer is asked."""
+
+    CLOSED = "closed"
+    """It is."""
+    OPEN = "open"
+    """It is left alone until its rest is over."""
+    HALF_OPEN = "half-open"
+    """One call may find out whether it is back."""
+
+
+class Breaker:
+    """Opens after some failures in a row, rests ever longer, and closes after one success."""
+
+    def __init__(self, settings: BreakerSettings, clock: Clock, rng: np.random.Generator) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._rng = rng
+        self._num_failures = 0
+        self._tried_at = 0.0
+        self._rest_until: float | None = None
+
+    @property
+    def state(self) -> State:
+        """Return whether the peer is asked now."""
+        if self._rest_until is None:
+            return State.CLOSED
+        return State.OPEN if self._clock() < self._rest_until else State.HALF_OPEN
+
+    def allows(self) -> bool:
+        """Return whether a call may be made now; after a rest this is true for one call only."""
+        if self.state is State.HALF_OPEN:
+            # Not a flag that the outcome resets: of a call that was cancelled nobody hears.
+            self._tried_at = self._clock()
+            self._rest_until = self._tried_at + self._rest_seconds()
+            return True
+        return self.state is State.CLOSED
+
+    def succeeded(self) -> None:
+        """Note that the peer answered."""
+        self._num_failures = 0
+        self._rest_until = None
+
+    def failed(self) -> None:
+        """Note that the peer did not answer, or not as it should."""
+        self._num_failures += 1
+        self._tried_at = self._clock()
+        if self._num_failures >= self._settings.failures:
+            self._rest_until = self._tried_at + self._rest_seconds()
+
+    def heard(self) -> None:
+        """Note a sign of life: no reason to trust in it yet, but to try again soon."""
+        if self._rest_until is not None:
+            soon = self._tried_at + self._settings.first_rest_seconds
+            self._rest_until = min(self._rest_until, soon)
+
+    def _rest_seconds(self) -> float:
+        # Beyond so many doublings every rest is the longest, and the power would overflow.
+        num_doublings = min(max(self._num_failures - self._settings.failures, 0), 32)
+        rest = self._settings.first_rest_seconds * 2.0**num_doublings
+        # Jitter, so that peers that were cut off together do not come back at the same instant.
+        share = 0.5 + 0.5 * float(self._rng.random())
+        return min(rest, self._settings.longest_rest_seconds) * share

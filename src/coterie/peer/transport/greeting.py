@@ -1,0 +1,61 @@
+"""Hello: what two peers tell each other first, and how it is checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coterie.peer.refusals import Reason, Rejected
+from coterie.peer.transport.context import Station
+from coterie.peer.transport.interface import Part, PeerKey
+from coterie.peer.transport.methods import parse
+from coterie.peer.wire import protocol_pb2 as wire
+from coterie.peer.wire.field_bounds import VERSION
+from coterie.peer.wire.payload import Encoding
+
+
+@dataclass(frozen=True)
+class Greeting:
+    """What somebody said about itself, over a connection that proves its key."""
+
+    peer_id: PeerKey
+    layout: str
+    instance: bytes
+    encodings: frozenset[Encoding]
+    largest_payload: int
+    address: wire.SignedAddress
+
+
+def hello(station: Station) -> wire.HelloMessage:
+    """Return what I say about myself."""
+    layout = station.layout
+    return wire.HelloMessage(
+        version=VERSION,
+        peer_id=bytes.fromhex(station.identity.peer_id),
+        layout=bytes.fromhex(layout.fingerprint),
+        instance=station.members.instance,
+        largest_payload=len(Part) * (layout.num_bytes + 2**20),
+        encodings=sorted(station.encodings),  # type: ignore[arg-type]
+        address=station.members.my_record,
+    )
+
+
+def read_hello(message: wire.HelloMessage) -> Greeting:
+    """Return what a peer says about itself; whether it may say so is not checked here."""
+    known = {int(encoding) for encoding in Encoding}
+    return Greeting(
+        peer_id=message.peer_id.hex(),
+        layout=message.layout.hex(),
+        instance=message.instance,
+        encodings=frozenset(Encoding(each) for each in message.encodings if each in known),
+        largest_payload=message.largest_payload,
+        address=message.address,
+    )
+
+
+def require_owner(greeting: Greeting, peer_id: PeerKey) -> None:
+    """Refuse whoever speaks for somebody else than the key of the connection."""
+    if greeting.peer_id != peer_id:
+        raise Rejected(Reason.UNTRUSTED, "a hello in the name of another key")
+    record = parse(wire.AddressRecord, greeting.address.record)
+    if record.peer_id.hex() != peer_id or record.instance != greeting.instance:
+        raise Rejected(Reason.MALFORMED, "a hello with the address of somebody else")

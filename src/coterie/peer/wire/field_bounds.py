@@ -1,0 +1,228 @@
+"""What each field of each message may be: whatever comes from outside is held against this table.
+
+A message is held against it as soon as it has been read, before anything is done with it. So no
+number is used that the tables of a run, or the weights of a merge, have no room for.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, TypeAlias
+
+from google.protobuf.message import Message
+
+from coterie.peer.refusals import Reason, Rejected
+from coterie.peer.transport.interface import Part, Phase
+from coterie.peer.wire.payload import Encoding
+
+VERSION = 1
+ID_BYTES = 32
+DIGEST_BYTES = 32
+INSTANCE_BYTES = 16
+LARGEST_ROUND = 2**31 - 1
+"""Records hold rounds as int32; at a thousand rounds a second these last for 24 days."""
+LARGEST_AGE_MILLISECONDS = 100 * 365 * 24 * 3600 * 1000
+"""A hundred years: ages are measured from the start of a process."""
+LARGEST_SAMPLES = 2**31 - 1
+LARGEST_SEQUENCE = 2**63 - 1
+LARGEST_ADDRESS = 255
+LARGEST_RECORD_BYTES = 1024
+LARGEST_SIGNATURE_BYTES = 80
+LONGEST_METRIC = 32
+MOST_RECORDS = 256
+MOST_ENCODINGS = 16
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A whole number between two, both included."""
+
+    low: int
+    high: int
+    reason: Reason = Reason.MALFORMED
+
+    def require(self, value: int, name: str) -> None:
+        """Refuse any other number."""
+        if not self.low <= value <= self.high:
+            expected = f"{self.low} to {self.high}" if self.low < self.high else str(self.low)
+            raise Rejected(self.reason, f"{name} is {value}, expected {expected}")
+
+
+@dataclass(frozen=True)
+class Real:
+    """A number between two, both included; NaN is none."""
+
+    low: float
+    high: float
+
+    def require(self, value: float, name: str) -> None:
+        """Refuse any other number."""
+        is_finite = math.isfinite(value)
+        if math.isnan(value) or not (is_finite or self.low <= value <= self.high):
+            raise Rejected(Reason.NOT_FINITE, f"{name} is {value}")
+        if not self.low <= value <= self.high:
+            detail = f"{name} is {value:.6g}, expected {self.low:g} to {self.high:g}"
+            raise Rejected(Reason.MALFORMED, detail)
+
+
+@dataclass(frozen=True)
+class Length:
+    """Bytes, or a text, of so many bytes or characters."""
+
+    low: int
+    high: int
+
+    def require(self, value: bytes | str, name: str) -> None:
+        """Refuse any other length."""
+        if not self.low <= len(value) <= self.high:
+            expected = f"{self.low} to {self.high}" if self.low < self.high else str(self.low)
+            raise Rejected(Reason.MALFORMED, f"{name} is {len(value)} long, expected {expected}")
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """A number of an enumeration: in messages from outside, any can stand there."""
+
+    kind: type[IntEnum]
+
+    def require(self, value: int, name: str) -> None:
+        """Refuse a number that does not exist."""
+        if value not in set(self.kind):
+            detail = f"{name} is {value}: there is no such {self.kind.__name__.lower()}"
+            raise Rejected(Reason.MALFORMED, detail)
+
+
+@dataclass(frozen=True)
+class Nested:
+    """A message within a message."""
+
+    def require(self, value: Message, name: str) -> None:
+        """Hold it against the table, too; one that is not there has none of its fields."""
+        require(value)
+
+
+@dataclass(frozen=True)
+class Anything:
+    """Any value is accepted here."""
+
+    why: str
+    """Where it is checked instead, or why no value can do harm."""
+
+    def require(self, value: Any, name: str) -> None:
+        """Accept it."""
+
+
+Rule: TypeAlias = Whole | Real | Length | OneOf | Nested | Anything
+
+
+@dataclass(frozen=True)
+class Several:
+    """A list of at least and at most so many, perhaps all different."""
+
+    each: Rule
+    low: int
+    high: int
+    are_distinct: bool = False
+
+    def require(self, values: Iterable[Any], name: str) -> None:
+        """Refuse a list that is too short or too long, one wrong entry, and repeated ones."""
+        found = list(values)
+        if len(found) > self.high:
+            detail = f"{name} has {len(found)} entries, at most {self.high} may be"
+            raise Rejected(Reason.TOO_LARGE, detail)
+        if len(found) < self.low:
+            raise Rejected(Reason.MALFORMED, f"{name} has {len(found)} entries, too few")
+        for value in found:
+            self.each.require(value, name)
+        if self.are_distinct and len(set(found)) != len(found):
+            raise Rejected(Reason.MALFORMED, f"{name} names something twice")
+
+
+ROUND = Whole(0, LARGEST_ROUND)
+FINITE = Real(-sys.float_info.max, sys.float_info.max)
+WAIT = Anything("a wait ends with the deadline of the call, and that is bounded")
+INSTANCE = Length(INSTANCE_BYTES, INSTANCE_BYTES)
+DIGEST = Length(DIGEST_BYTES, DIGEST_BYTES)
+PARTS = Several(OneOf(Part), 1, len(Part), are_distinct=True)
+
+BOUNDS: Mapping[str, Mapping[str, Rule | Several]] = {
+    "HelloMessage": {
+        "version": Whole(VERSION, VERSION, Reason.WRONG_VERSION),
+        "peer_id": Length(ID_BYTES, ID_BYTES),
+        "layout": Length(DIGEST_BYTES, DIGEST_BYTES),
+        "instance": INSTANCE,
+        "largest_payload": Anything("informative: a payload is judged by the receiver's layout"),
+        "encodings": Several(Anything("unknown ones are passed over"), 0, MOST_ENCODINGS),
+        "address": Nested(),
+    },
+    "SignedAddress": {
+        "record": Length(1, LARGEST_RECORD_BYTES),
+        "signature": Length(0, LARGEST_SIGNATURE_BYTES),
+    },
+    "AddressRecord": {
+        "peer_id": Length(ID_BYTES, ID_BYTES),
+        "address": Length(1, LARGEST_ADDRESS),
+        "sequence": Whole(0, LARGEST_SEQUENCE),
+        "instance": INSTANCE,
+        "name": Anything("a claim: made fit for printing, and used for nothing"),
+    },
+    "AddressList": {"addresses": Several(Nested(), 0, MOST_RECORDS)},
+    "AwaitRequest": {"round": ROUND, "phase": OneOf(Phase), "wait_milliseconds": WAIT},
+    "StatusMessage": {
+        "round": ROUND,
+        "phase": OneOf(Phase),
+        "published": Anything("both values mean something"),
+        "published_round": ROUND,
+        "instance": INSTANCE,
+    },
+    "ManifestRequest": {
+        "round": ROUND,
+        "parts": PARTS,
+        "encoding": OneOf(Encoding),
+        "wait_milliseconds": WAIT,
+    },
+    "Manifest": {
+        "digest": DIGEST,
+        "size": Anything("the layout says exactly what it may be: see Decoder"),
+        "round": ROUND,
+        "age_milliseconds": Whole(0, LARGEST_AGE_MILLISECONDS),
+        "num_samples": Whole(1, LARGEST_SAMPLES),
+        "encoding": OneOf(Encoding),
+        "parts": PARTS,
+    },
+    "PullRequest": {
+        "digest": DIGEST,
+        "offset": Anything("the payload says exactly what it may be: see Payload.chunks"),
+    },
+    "Chunk": {
+        "offset": Anything("the bytes so far say exactly what it must be: see take_in"),
+        "data": Anything("1 byte to 1 MiB: see take_in; each look at it would make a copy"),
+    },
+    "ScoreRequest": {"manifest": Nested(), "metric": Length(0, LONGEST_METRIC), "round": ROUND},
+    # A loss may be infinite: of a model that has diverged.
+    "ScoreReply": {"value": Real(0.0, math.inf)},
+    "PushRequest": {"manifest": Nested(), "round": ROUND},
+    "PushReply": {},
+    # What a strategy understands is often less, see Strategy.told_range.
+    "TellRequest": {"value": FINITE, "round": ROUND},
+    "TellReply": {},
+    "GoodbyeMessage": {"instance": INSTANCE},
+    "GoodbyeReply": {},
+}
+
+
+def require(message: Message) -> None:
+    """Refuse a message with a field that is not what the table says."""
+    kind = message.DESCRIPTOR
+    rules = BOUNDS[kind.name]
+    for field in kind.fields:
+        rule = rules[field.name]
+        is_optional = field.has_presence and field.message_type is None
+        is_left_out = is_optional and not message.HasField(field.name)
+        if is_left_out or isinstance(rule, Anything):
+            continue
+        rule.require(getattr(message, field.name), f"{kind.name}.{field.name}")

@@ -1,0 +1,47 @@
+"""What a strategy says along with a model: the tables that another strategy reads are checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.peer.refusals import Reason, Rejected
+from coterie.strategies.strategy import PEERS, Range
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+
+def require_tables(arrays: Arrays, ranges: Mapping[str, Range]) -> None:
+    """Refuse a message with a peer named twice, or with a table that is not what it should be.
+
+    Peers are ids here, (n, 32) bytes. `ranges` says which tables are read, and what lies between
+    which numbers in them; arrays of other names are another strategy's business.
+    """
+    ids = arrays.get(PEERS)
+    if ids is not None and len(np.unique(ids, axis=0)) != len(ids):
+        raise Rejected(Reason.MALFORMED, "a message that names a peer twice")
+    for name, (low, high) in ranges.items():
+        if name in arrays:
+            _require_table(name, arrays[name], ids, low, high)
+
+
+def _require_table(
+    name: str, values: npt.NDArray[Any], ids: npt.NDArray[Any] | None, low: float, high: float
+) -> None:
+    if ids is None:
+        _refuse(Reason.WRONG_NAMES, name, "says nothing about whom it is")
+    if values.dtype != np.float64:
+        _refuse(Reason.WRONG_DTYPE, name, f"is {values.dtype}, expected float64")
+    if values.shape != (len(ids),):
+        _refuse(Reason.WRONG_SHAPE, name, f"is of shape {values.shape} for {len(ids)} peers")
+    if not np.isfinite(values).all():
+        _refuse(Reason.NOT_FINITE, name, "holds NaN or infinite numbers")
+    if not ((values >= low) & (values <= high)).all():
+        _refuse(Reason.MALFORMED, name, f"holds numbers that are not from {low:g} to {high:g}")
+
+
+def _refuse(reason: Reason, name: str, what: str) -> NoReturn:
+    raise Rejected(reason, f"the table '{name}' of the message {what}")

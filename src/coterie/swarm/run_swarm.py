@@ -1,0 +1,99 @@
+"""Runs one run by real peers: lays them out, looks after them, and gathers what they record."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from coterie.data.scenario import Scenario
+from coterie.errors import CoterieError, Interrupted, StorageError, WorkerDied
+from coterie.experiments.execution import CLUSTERS, Run
+from coterie.learning.choice import Tell
+from coterie.processes.signals import StopRequest, stop_by_signal
+from coterie.storage.files import locked, write_text
+from coterie.swarm.collect_records import Gatherer
+from coterie.swarm.peer_folders import find_or_lay_out, tidy
+from coterie.swarm.supervisor import Member, Supervisor
+
+LOOK_SECONDS = 0.25
+GATHER_SECONDS = 2.0
+"""How often what peers have recorded is gathered while they run."""
+STOPPING = "Asking all peers to save and to say goodbye."
+Show = Callable[[Run, Sequence[Member]], None]
+
+
+def execute_by_peers(
+    run: Run,
+    scenario: Callable[[], Scenario],
+    *,
+    tell: Tell,
+    how_to_continue: str,
+    show: Show = lambda run, members: None,
+    keep_peers: bool = False,
+    **_: Any,
+) -> None:
+    """Run, or resume, one run by real peers, unless it has finished; as `execution.execute` does.
+
+    A peer that ends with an error does not end the others, but the run has not finished then.
+    """
+    with locked(run.folder):
+        if run.outcome is not None:
+            return
+        world = scenario()
+        write_text(run.folder / CLUSTERS, json.dumps(world.cluster_names))
+        folders = find_or_lay_out(run.folder, run.config, world)
+        gatherer = Gatherer(run, world, folders)
+        with stop_by_signal(tell, STOPPING) as asked_to_stop:
+            with Supervisor(folders, tell) as swarm:
+                _look_after(run, swarm, gatherer, show, asked_to_stop)
+            gatherer.gather_rest(anew=run.config.swarm.own_pace or swarm.num_restarts > 0)
+            _raise_any(swarm, gatherer, asked_to_stop, how_to_continue)
+            gatherer.finish(tell)
+            if not keep_peers:
+                tidy(folders)
+
+
+def _look_after(
+    run: Run,
+    swarm: Supervisor,
+    gatherer: Gatherer,
+    show: Show,
+    asked_to_stop: Callable[[], bool],
+) -> None:
+    """Stay until all peers have ended."""
+    gathered = time.monotonic()
+    while swarm.going:
+        if asked_to_stop() or swarm.has_failed_at_once:
+            swarm.stop()
+        swarm.look_after(LOOK_SECONDS)
+        if time.monotonic() - gathered >= GATHER_SECONDS:
+            gatherer.gather([member.number for member in swarm.going])
+            gathered = time.monotonic()
+        show(run, swarm.members)
+
+
+def _raise_any(
+    swarm: Supervisor, gatherer: Gatherer, asked_to_stop: StopRequest, how_to_continue: str
+) -> None:
+    """Raise if some peer has not come to its end, with what the user can do."""
+    if all(member.has_finished for member in swarm.members):
+        return
+    if asked_to_stop():
+        last = gatherer.num_rounds - 1
+        when = f" after round {last}" if last >= 0 else ""
+        raise Interrupted(f"Stopped by {asked_to_stop.by}{when}.")
+    error = _as_one(swarm.errors)
+    # What was wrong with a peer's settings or training would be wrong again.
+    if gatherer.num_rounds and isinstance(error, StorageError | WorkerDied):
+        error.add_note(how_to_continue)
+    raise error
+
+
+def _as_one(errors: Sequence[CoterieError]) -> CoterieError:
+    """Return the first error, which tells of the others."""
+    first = errors[0]
+    for other in errors[1:]:
+        first.add_note(str(other))
+    return first
