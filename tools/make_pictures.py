@@ -1,6 +1,6 @@
 """Makes the pictures of these pages from real runs of the bundled digits, seeded and offline.
 
-usage: python docs/pictures.py [FOLDER]
+usage: python tools/make_pictures.py [FOLDER]
 
 FOLDER keeps the runs and is used again where they are there. It needs the development extra and a
 chromium, which may be named in COTERIE_BROWSER. Pages are photographed in a browser, figures
@@ -27,7 +27,9 @@ from typing import Any
 
 from PIL import Image
 
-PICTURES = Path(__file__).parent / "pictures"
+from docs_folder import DOCS
+
+PICTURES = DOCS / "pictures"
 # The run of the tutorial, with two peers watched, which changes no result; and one that drifts.
 RUNS = {
     "mine": "coterie run digits --seeds 3 --set strategy.metric=inverse-distance "

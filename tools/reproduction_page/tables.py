@@ -6,12 +6,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from reproduction_kept import WINDOW, KeptRun
-
 from coterie.analyses.catalogue import Shown
 from coterie.analyses.columns import ALL
 from coterie.analyses.study import COMMUNICATION, cell, estimate
 from coterie.reports.published import PublishedResult, PublishedTable
+from reproduction_page.kept import WINDOW, KeptRun
 
 About = Mapping[str, str]
 ORACLE = "oracle"
