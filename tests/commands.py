@@ -62,7 +62,7 @@ def start(
     *arguments: object,
     ignored: Sequence[int] = (),
     in_own_group: bool = False,
-    module: str = "coterie.cli.main",
+    module: str = "coterie",
 ) -> subprocess.Popen[str]:
     """Start the command line in a process of its own, which inherits some signals as ignored."""
     program = [sys.executable, "-m", module, *map(str, arguments)]

@@ -16,8 +16,8 @@ from coterie.errors import StorageError
 from coterie.storage.files import explained, write_text
 
 STARTED, SOFTWARE = "started.json", "software.json"
-_PROGRAMS = ("coterie", "cli")
-"""The command as installed, and as a module: python -m coterie."""
+_AS_MODULE = ("coterie", "__main__.py")
+"""The end of the path of the program that `python -m coterie` runs."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ UNKNOWN = Start()
 
 def command_given() -> tuple[str, ...]:
     """Return the command line of this process; nothing if it is not that of Coterie."""
-    if not sys.argv or Path(sys.argv[0]).stem not in _PROGRAMS:
-        return ()
-    return ("coterie", *sys.argv[1:])
+    program = Path(sys.argv[0] if sys.argv else "")
+    is_coterie = program.stem == "coterie" or program.parts[-2:] == _AS_MODULE
+    return ("coterie", *sys.argv[1:]) if is_coterie else ()
 
 
 def write_start(folder: Path) -> None:

@@ -1,7 +1,7 @@
 """Writes docs/kin.md, Kin beside other strategies, from kin/*, and draws its figures.
 
-usage: python docs/kin.py
-       python docs/kin.py FOLDER [--only SETTINGS]
+usage: python tools/write_kin_page.py
+       python tools/write_kin_page.py FOLDER [--only SETTINGS]
 
 With the folder of a `coterie study kin`, its finished runs are kept first, of all settings or some;
 other runs that were kept before stay. What was run in several folders can so be put together.
@@ -14,18 +14,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from kin_figures import CAPTIONS, CURVES, DOTS, draw
-from kin_kept import KeptSetting, keep, read
-from kin_text import FINDINGS, GROUPS, INTRODUCTION
-
 from coterie.cli.options import named_strategies
 from coterie.errors import CoterieError
 from coterie.reports.table_formats import markdown
 from coterie.storage.files import write_text
 from coterie.studies.catalogue import STUDIES
 from coterie.studies.tables import group_sheets
+from docs_folder import DOCS
+from kin_page.figures import CAPTIONS, CURVES, DOTS, draw
+from kin_page.kept import KeptSetting, keep, read
+from kin_page.text import FINDINGS, GROUPS, INTRODUCTION
 
-DOCS = Path(__file__).parent
 PAGE, KEPT, PICTURES = DOCS / "kin.md", DOCS / "kin", DOCS / "pictures"
 STUDY = STUDIES["kin"]
 

@@ -1,4 +1,4 @@
-"""What docs/reproduction.py keeps of an experiment: results, costs, how it was made, analyses."""
+"""What is kept of an experiment: results, costs, how it was made, analyses."""
 
 from __future__ import annotations
 

@@ -1,13 +1,12 @@
 """Writes docs/settings.md, the list of all settings, from the settings themselves.
 
-usage: python docs/settings.py
+usage: python tools/write_settings_page.py
 """
 
 from __future__ import annotations
 
 import inspect
 import typing
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
@@ -17,8 +16,9 @@ from pydantic_core import PydanticUndefined
 from coterie.experiments.config import RunConfig
 from coterie.peer.peer_config import PeerConfig
 from coterie.strategies import STRATEGIES
+from docs_folder import DOCS
 
-PAGE = Path(__file__).parent / "settings.md"
+PAGE = DOCS / "settings.md"
 INTRODUCTION = """# Settings
 
 Every setting of a run, as it stands in `config.yaml`; change any with `--set dotted.key=value`.

@@ -1,6 +1,6 @@
 """Writes docs/command-line.md, the list of all commands and options, from the commands themselves.
 
-usage: python docs/command_line.py
+usage: python tools/write_command_line_page.py
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from __future__ import annotations
 import inspect
 import typing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from typer.main import get_command
 
 from coterie.cli.main import app
+from docs_folder import DOCS
 
-PAGE = Path(__file__).parent / "command-line.md"
+PAGE = DOCS / "command-line.md"
 INTRODUCTION = """# Command line
 
 Every command with its options, as `--help` shows them. Exit codes: 0 done, 1 a defect in Coterie,

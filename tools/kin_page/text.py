@@ -1,4 +1,4 @@
-"""What docs/kin.md says in words, written by hand; the tables are written by docs/kin.py."""
+"""What docs/kin.md says in words; the tables are written by tools/write_kin_page.py."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ INTRODUCTION = """# Kin beside the others
 
 Kin needs no tuning: it asks of every model whether it is as good as its own on its own validation
 data ([how it works](algorithms.md)). This page holds it against other strategies, takes it apart,
-poisons its peers and tries unusual conditions. It is written by `python docs/kin.py` from the files
-in `docs/kin/`; the words are in `docs/kin_text.py`.
+poisons its peers and tries unusual conditions. It is written by `python tools/write_kin_page.py`
+from the files in `docs/kin/`; the words are in `tools/kin_page/text.py`.
 
 <!-- not run: takes hours -->
 ```bash
 coterie study kin --out runs/kin            # everything; stop it and start it again at will
 coterie study kin --only labels2,rotation4 --strategy kin,oracle,dac --rounds 100 --out runs/kin
-python docs/kin.py runs/kin                 # keeps what has finished, and writes this page
+python tools/write_kin_page.py runs/kin     # keeps what has finished, and writes this page
 ```
 
 **What is compared.** All strategies of a setting have the same data, initial weights and model, and

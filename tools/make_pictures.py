@@ -1,6 +1,6 @@
 """Makes the pictures of these pages from real runs of the bundled digits, seeded and offline.
 
-usage: python docs/pictures.py [FOLDER]
+usage: python tools/make_pictures.py [FOLDER]
 
 FOLDER keeps the runs and is used again where they are there. It needs the development extra and a
 chromium, which may be named in COTERIE_BROWSER. Pages are photographed in a browser, figures
@@ -27,7 +27,9 @@ from typing import Any
 
 from PIL import Image
 
-PICTURES = Path(__file__).parent / "pictures"
+from docs_folder import DOCS
+
+PICTURES = DOCS / "pictures"
 # The run of the tutorial, with two peers watched, which changes no result; and one that drifts.
 RUNS = {
     "mine": "coterie run digits --seeds 3 --set strategy.metric=inverse-distance "
@@ -108,7 +110,7 @@ def make_runs(folder: Path) -> None:
 
 def coterie(folder: Path, *arguments: str) -> None:
     """Run a command in a folder."""
-    subprocess.run([sys.executable, "-m", "coterie", *arguments], cwd=folder, check=True)  # noqa: S603
+    subprocess.run([sys.executable, "-m", "coterie", *arguments], cwd=folder, check=True)
 
 
 @contextmanager
@@ -166,7 +168,7 @@ def photograph_live_view(started: Any, folder: Path) -> None:
 def _started(folder: Path, *arguments: str) -> Iterator[Any]:
     """Start a command in a folder, and stop it in the end as Ctrl-C does."""
     command = [sys.executable, "-m", "coterie", *arguments]
-    with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603
+    with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield process
         finally:

@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from kin_kept import DRAWN, KeptSetting
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from pictures import PICTURES, WIDTH, save_picture
 
 from coterie.reports.colours import GREY, HELPED
 from coterie.reports.figures.accuracy import draw_curve, keep_in_view, label_left
@@ -27,6 +25,8 @@ from coterie.reports.figures.style import (
 )
 from coterie.results.final_table import confidence
 from coterie.studies.results import Result
+from kin_page.kept import DRAWN, KeptSetting
+from make_pictures import PICTURES, WIDTH, save_picture
 
 CURVES = {
     "kin-curves": ("validation", "validation (%)"),

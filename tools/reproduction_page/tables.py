@@ -6,12 +6,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from reproduction_kept import WINDOW, KeptRun
-
 from coterie.experiments.published.published_table import PublishedResult, PublishedTable
 from coterie.results.analyses.catalogue import Shown
 from coterie.results.analyses.columns import ALL
 from coterie.results.analyses.over_runs import COMMUNICATION, cell, estimate
+from reproduction_page.kept import WINDOW, KeptRun
 
 About = Mapping[str, str]
 ORACLE = "oracle"

@@ -1,4 +1,4 @@
-"""What docs/kin.py keeps of a study: results, some curves, and how they were made."""
+"""What tools/write_kin_page.py keeps of a study: results, some curves, and how they were made."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
-from reproduction_kept import hardware, software
 
 from coterie.errors import StorageError
 from coterie.experiments.config import RunConfig
@@ -28,6 +27,7 @@ from coterie.results.run_group import FoundRun, gather
 from coterie.storage.files import explained, open_folder, write_text
 from coterie.studies.base import Setting, Study
 from coterie.studies.results import Result, csv_text, read_csv, results
+from reproduction_page.kept import hardware, software
 
 DRAWN = ("random", "dac", "oracle", "hast", "kin")
 """The strategies whose curves are kept."""

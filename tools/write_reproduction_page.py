@@ -1,7 +1,7 @@
 """Writes docs/reproduction.md, our results beside the published ones, from reproduction/*.json.
 
-usage: python docs/reproduction.py
-       python docs/reproduction.py FOLDER [--name NAME] [--command COMMAND]
+usage: python tools/write_reproduction_page.py
+       python tools/write_reproduction_page.py FOLDER [--name NAME] [--command COMMAND]
 
 With a folder, the experiment in it is kept first: what its finished runs reached, what they cost,
 how they were started and what analyses say about them. Of a study's folder every setting with
@@ -17,8 +17,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from reproduction_kept import Kept, keep, read, write
-from reproduction_tables import by_label, further_tables, has_neighbours, markdown
 from rich.table import Table
 
 from coterie.errors import CoterieError
@@ -29,13 +27,15 @@ from coterie.experiments.published.published_table import Comparison, PublishedT
 from coterie.results.final_table import final_table
 from coterie.storage.files import write_text
 from coterie.studies.running import STUDY
+from docs_folder import DOCS
+from reproduction_page.kept import Kept, keep, read, write
+from reproduction_page.tables import by_label, further_tables, has_neighbours, markdown
 
-DOCS = Path(__file__).parent
 PAGE, KEPT = DOCS / "reproduction.md", DOCS / "reproduction"
 INTRODUCTION = """# Reproduction
 
-Our results beside the published ones, written by `python docs/reproduction.py` from the files in
-`docs/reproduction/`, one for each experiment.
+Our results beside the published ones, written by `python tools/write_reproduction_page.py` from
+the files in `docs/reproduction/`, one for each experiment.
 
 **What is compared.** Every preset is one setting of a paper, with the paper's hyperparameters. Test
 accuracy, or mean squared error, is that of each peer's best model by validation, on test data of
@@ -77,9 +77,9 @@ say, further tables follow: who found whom, lists of neighbours, shifts, cluster
 
 ## How to run everything
 
-Each command leaves a folder; `python docs/reproduction.py FOLDER` keeps what it reached. `coterie
-data` says which datasets are missing. Full runs take hours to days: `--rounds`, `--seeds`,
-`--scale` shorten them, and the page will say so.
+Each command leaves a folder; `python tools/write_reproduction_page.py FOLDER` keeps what it
+reached. `coterie data` says which datasets are missing. Full runs take hours to days: `--rounds`,
+`--seeds`, `--scale` shorten them, and the page will say so.
 """
 
 
