@@ -11,7 +11,7 @@ from recorded_peers import NUM_PEERS, small_run
 from rich.console import Console
 
 from coterie.errors import TrainingError
-from coterie.experiments.execution import Run
+from coterie.experiments.run_folder import RunFolder
 from coterie.peer.peer_run import STATUS, Status
 from coterie.swarm import progress_display as displays
 from coterie.swarm.peer_folders import peer_folders
@@ -20,7 +20,7 @@ from coterie.swarm.supervisor import Member
 
 
 @pytest.fixture
-def run(tmp_path) -> Run:
+def run(tmp_path) -> RunFolder:
     return small_run(tmp_path / "random-seed0")[0]
 
 

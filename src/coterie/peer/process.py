@@ -39,9 +39,10 @@ from coterie.peer.transport.interface import Phase
 from coterie.peer.transport.peer_client import PeerClient
 from coterie.peer.transport.peer_server import PeerServer
 from coterie.randomness import Key
+from coterie.runtime.check_targets import check_targets
 from coterie.runtime.loop import advance_to_end, resume
 from coterie.runtime.round import Round
-from coterie.simulation.simulation import Simulation, check_targets
+from coterie.runtime.round_runner import RoundRunner
 from coterie.storage.files import locked
 
 STOP_SECONDS = 10.0
@@ -119,37 +120,37 @@ class Participant:
             self._config.metrics_port, self._station, lambda: self._results.status
         )
         try:
-            with metrics, self._simulation(link) as simulation:
-                await _in_thread(partial(self._resume, simulation))
+            with metrics, self._make_run(link) as run:
+                await _in_thread(partial(self._resume, run))
                 if stopped.done():
-                    self._raise_stopped(simulation)
+                    self._raise_stopped(run)
                 async with self._serving(host, client, link) as meeting:
-                    await self._advance(simulation, link, meeting, stopped)
+                    await self._advance(run, link, meeting, stopped)
         finally:
             await client.close()
             judge.close()
 
-    def _simulation(self, link: Link) -> Simulation:
-        return Simulation(
+    def _make_run(self, link: Link) -> RoundRunner:
+        return RoundRunner(
             self._world,
             self._build,
-            lambda: self._strategy,
+            self._strategy,
             self._config.simulation_settings(),
-            keys=[_key(self._config, self._identity)],
-            make_runtime=lambda state, strategy: NetworkRuntime(
+            lambda state: NetworkRuntime(
                 state,
-                strategy,
+                self._strategy,
                 link,
                 self._config.every_seconds,
                 self._config.network.limits.samples_ratio,
             ),
+            keys=[_key(self._config, self._identity)],
             tell=self._tell,
         )
 
-    def _resume(self, simulation: Simulation) -> None:
-        resume(simulation, self._results.recorder, self._results.checkpoints, self._tell)
-        if simulation.next_round > 0:
-            self._tell(f"Going on after round {simulation.next_round - 1}.")
+    def _resume(self, run: RoundRunner) -> None:
+        resume(run, self._results.recorder, self._results.checkpoints, self._tell)
+        if run.next_round > 0:
+            self._tell(f"Going on after round {run.next_round - 1}.")
 
     @asynccontextmanager
     async def _serving(
@@ -186,7 +187,7 @@ class Participant:
 
     async def _advance(
         self,
-        simulation: Simulation,
+        run: RoundRunner,
         link: Link,
         meeting: asyncio.Task[None],
         stopped: asyncio.Future[None],
@@ -194,12 +195,12 @@ class Participant:
         """Run the rounds in a thread until they end, or something ends them."""
         await self._wait_for_company(meeting, stopped)
         if stopped.done():
-            self._raise_stopped(simulation)
-        rounds = _in_thread(partial(self._run_rounds, simulation))
+            self._raise_stopped(run)
+        rounds = _in_thread(partial(self._run_rounds, run))
         await _first_of(rounds, meeting, stopped)
         if rounds.done() and not stopped.done():
             rounds.result()
-            self._finish(simulation)
+            self._finish(run)
             await self._linger(link, meeting, stopped)
             return
         self._stop.set()
@@ -210,13 +211,13 @@ class Participant:
         elif not isinstance(rounds.exception(), Interrupted):
             rounds.result()
         if meeting.done():
-            self._note_stopped(simulation)
+            self._note_stopped(run)
             meeting.result()
-        self._raise_stopped(simulation)
+        self._raise_stopped(run)
 
-    def _run_rounds(self, simulation: Simulation) -> None:
+    def _run_rounds(self, run: RoundRunner) -> None:
         advance_to_end(
-            simulation,
+            run,
             self._results.recorder,
             self._results.checkpoints,
             on_round=self._note,
@@ -243,8 +244,8 @@ class Participant:
             num_fetched=said.num_fetched,
         )
 
-    def _finish(self, simulation: Simulation) -> None:
-        self._results.keep_models(simulation)
+    def _finish(self, run: RoundRunner) -> None:
+        self._results.keep_models(run)
         self._results.tell(state="finished")
 
     async def _wait_for_company(
@@ -292,16 +293,16 @@ class Participant:
         with self._request.answered_by(wake):
             yield stopped
 
-    def _note_stopped(self, simulation: Simulation) -> None:
+    def _note_stopped(self, run: RoundRunner) -> None:
         self._results.tell(state="stopped")
-        event(_log, "stopped", round=simulation.next_round - 1)
+        event(_log, "stopped", round=run.next_round - 1)
 
-    def _raise_stopped(self, simulation: Simulation) -> NoReturn:
+    def _raise_stopped(self, run: RoundRunner) -> NoReturn:
         """Say what is saved; it is for the process to say how to go on."""
-        self._note_stopped(simulation)
-        if simulation.next_round == 0:
+        self._note_stopped(run)
+        if run.next_round == 0:
             raise Interrupted(AT_FIRST)
-        raise Interrupted(f"Stopped after round {simulation.next_round - 1}, which is saved.")
+        raise Interrupted(f"Stopped after round {run.next_round - 1}, which is saved.")
 
 
 def advertised(bound: str) -> str:

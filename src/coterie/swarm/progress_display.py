@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from coterie.cli.progress import LINE_SECONDS
-from coterie.experiments.execution import Run
+from coterie.experiments.run_folder import RunFolder
 from coterie.peer.peer_run import Status
 from coterie.reports.live.progress_text import remaining
 from coterie.swarm.supervisor import Member
@@ -26,10 +26,10 @@ Seen = tuple[Member, Status | None]
 class Display:
     """How all peers of the run that goes on are doing."""
 
-    def __init__(self, runs: Sequence[Run], console: Console) -> None:
+    def __init__(self, runs: Sequence[RunFolder], console: Console) -> None:
         self._console = console
         self._runs = runs
-        self._num_ended = sum(run.outcome is not None for run in runs)
+        self._num_ended = sum(run.read_summary() is not None for run in runs)
         self._done_before: float | None = None
         """How much had been done by an earlier session, in runs."""
         self._started = self._last_line = time.monotonic()
@@ -52,11 +52,11 @@ class Display:
         """Print a message above the table."""
         self._console.print(message, soft_wrap=True, highlight=False, markup=False)
 
-    def end(self, run: Run) -> None:
+    def end(self, run: RunFolder) -> None:
         """Take note of a run that has ended, one way or another."""
         self._num_ended += 1
 
-    def show(self, run: Run, members: Sequence[Member]) -> None:
+    def show(self, run: RunFolder, members: Sequence[Member]) -> None:
         """Show how the peers of a run are doing now; as a line, not every time."""
         if not self._console.is_terminal and time.monotonic() - self._last_line < LINE_SECONDS:
             return
@@ -68,7 +68,7 @@ class Display:
         self._last_line = time.monotonic()
         self.tell(", ".join(part for part in (_line(run, seen), self._place(), left) if part))
 
-    def _screen(self, run: Run, seen: Sequence[Seen], left: str) -> RenderableType:
+    def _screen(self, run: RunFolder, seen: Sequence[Seen], left: str) -> RenderableType:
         title = ", ".join(part for part in (_line(run, seen), self._place()) if part)
         head = Text.assemble((title, "bold"), "  ", (left, "cyan"))
         room = max(self._console.height - NUM_OTHER_LINES, FEWEST_ROWS)
@@ -82,7 +82,7 @@ class Display:
             return ""
         return f"{self._num_ended} of {len(self._runs)} runs done"
 
-    def _seconds_left(self, run: Run, seen: Sequence[Seen]) -> str:
+    def _seconds_left(self, run: RunFolder, seen: Sequence[Seen]) -> str:
         """Return about how long it will take; runs that have not begun will take as long."""
         rounds = [0 if status is None else status.round + 1 for _, status in seen]
         done = self._num_ended + sum(rounds) / (len(rounds) * (run.config.rounds + 1))
@@ -134,7 +134,7 @@ def _validation(status: Status) -> str:
     return "" if status.validation_loss is None else f"{status.validation_loss:.4g}"
 
 
-def _line(run: Run, seen: Sequence[Seen]) -> str:
+def _line(run: RunFolder, seen: Sequence[Seen]) -> str:
     """Say in which rounds the peers are, and how well they do."""
     known = [status for _, status in seen if status is not None and status.round >= 0]
     if not known:
