@@ -14,6 +14,20 @@ from coterie.errors import ConfigError
 from coterie.runtime.checkpoints import Checkpoints
 from coterie.strategies import STRATEGIES, make_strategy
 from coterie.strategies._skeleton import Skeleton
+from coterie.strategies.requests import (
+    AskScore,
+    Fetch,
+    Listen,
+    Merge,
+    Offer,
+    Receive,
+    Score,
+    Send,
+    Tell,
+    Train,
+    Try,
+    Validate,
+)
 from coterie.strategies.server.server_strategy import (
     Aggregate,
     ScoreClients,
@@ -22,23 +36,7 @@ from coterie.strategies.server.server_strategy import (
     TrainClients,
     TrainPooled,
 )
-from coterie.strategies.strategy import (
-    AskScore,
-    Fetch,
-    GroundTruth,
-    Listen,
-    Me,
-    Merge,
-    Offer,
-    Receive,
-    Score,
-    Send,
-    Strategy,
-    Tell,
-    Train,
-    Try,
-    Validate,
-)
+from coterie.strategies.strategy import GroundTruth, Me, Strategy
 
 ASKING = (Fetch, Send, AskScore, Tell)
 """Requests that name other peers."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from networks import ASKED, PEER_STRATEGIES, Merged, Network, Watch, few, networks
 
 from coterie.strategies import STRATEGIES
-from coterie.strategies.strategy import AskScore, Fetch, Send, Tell
+from coterie.strategies.requests import AskScore, Fetch, Send, Tell
 
 
 @pytest.mark.parametrize("name", PEER_STRATEGIES)

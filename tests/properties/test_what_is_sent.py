@@ -13,7 +13,8 @@ from coterie.peer.transport.interface import Model, Part
 from coterie.peer.wire.payload import Encoding, encode
 from coterie.peer.wire.payload_decoder import DecoderLimits
 from coterie.strategies import STRATEGIES
-from coterie.strategies.strategy import PEERS, Strategy, Tell
+from coterie.strategies.requests import PEERS, Tell
+from coterie.strategies.strategy import Strategy
 
 MESSAGE = frozenset({Part.MESSAGE})
 

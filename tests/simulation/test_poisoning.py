@@ -20,7 +20,8 @@ from coterie.strategies.kin.kin import Kin
 from coterie.strategies.local import Local
 from coterie.strategies.oracle import Oracle
 from coterie.strategies.random import Random
-from coterie.strategies.strategy import Me, Strategy, Tell, Train
+from coterie.strategies.requests import Tell, Train
+from coterie.strategies.strategy import Me, Strategy
 
 # What each kind does
 

@@ -15,7 +15,8 @@ from coterie.strategies.kin.kin import Kin
 from coterie.strategies.kin.restraint import Restraint
 from coterie.strategies.local import Local
 from coterie.strategies.random import Random
-from coterie.strategies.strategy import Me, Plan, Strategy, Train
+from coterie.strategies.requests import Plan, Train
+from coterie.strategies.strategy import Me, Strategy
 
 GOOD = np.tile(np.float32([1.0, 1.2]), 10)
 BETTER = GOOD - np.float32(0.1)

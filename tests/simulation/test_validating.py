@@ -15,7 +15,8 @@ from coterie.runtime.settings import PoisonSettings
 from coterie.simulation.simulation import Simulation
 from coterie.strategies import STRATEGIES, make_strategy
 from coterie.strategies.kin.kin import Kin
-from coterie.strategies.strategy import Fetch, Me, Merge, Plan, Strategy, Train, Try, Validate
+from coterie.strategies.requests import Fetch, Merge, Plan, Train, Try, Validate
+from coterie.strategies.strategy import Me, Strategy
 
 
 @dataclass

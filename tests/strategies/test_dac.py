@@ -17,7 +17,8 @@ from coterie.strategies.parts.merging import federated_similarity
 from coterie.strategies.parts.sampling import softmax_chances
 from coterie.strategies.parts.similarity import measure
 from coterie.strategies.parts.similarity_table import SimilarityTable
-from coterie.strategies.strategy import AskScore, Fetch, Me, Merge, Offer, Score, Train
+from coterie.strategies.requests import AskScore, Fetch, Merge, Offer, Score, Train
+from coterie.strategies.strategy import Me
 
 ME, K1, K2, M1, M2 = range(5)
 UNKNOWN = float("nan")

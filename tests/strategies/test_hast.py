@@ -15,7 +15,8 @@ from coterie.learning.trainer import TrainingSettings
 from coterie.strategies.dac import DAC
 from coterie.strategies.hast import HAST
 from coterie.strategies.random import Random
-from coterie.strategies.strategy import Fetch, Me, Merge, Offer, Plan, Score, Strategy, Train
+from coterie.strategies.requests import Fetch, Merge, Offer, Plan, Score, Train
+from coterie.strategies.strategy import Me, Strategy
 
 NUM_PEERS = 8
 

@@ -8,7 +8,7 @@ from worlds import assert_same_table, layered_module, metrics_of
 from coterie.strategies.kin.average_or_adopt import average_or_adopt
 from coterie.strategies.kin.kin import Kin
 from coterie.strategies.kin.paired_test import against, against_the_best
-from coterie.strategies.strategy import Fetch, Listen, Merge, Tell, Train, Try, Validate
+from coterie.strategies.requests import Fetch, Listen, Merge, Tell, Train, Try, Validate
 
 PARTS = [name for name, value in Kin().options().items() if value is True]
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from coterie.strategies.parts.merging import federated_average, normalised
 from coterie.strategies.parts.sampling import uniform
-from coterie.strategies.strategy import GroundTruth, Me, Offer
+from coterie.strategies.requests import Offer
+from coterie.strategies.strategy import GroundTruth, Me
 
 
 def me(num_samples: int = 30) -> Me:

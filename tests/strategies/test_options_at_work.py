@@ -11,17 +11,8 @@ from plans import drive
 from coterie.strategies import make_strategy
 from coterie.strategies.gossip import Gossip
 from coterie.strategies.pens import PENS
-from coterie.strategies.strategy import (
-    AskScore,
-    Fetch,
-    Me,
-    Merge,
-    Offer,
-    Receive,
-    Score,
-    Send,
-    Train,
-)
+from coterie.strategies.requests import AskScore, Fetch, Merge, Offer, Receive, Score, Send, Train
+from coterie.strategies.strategy import Me
 
 NUM_PEERS = 9
 UNKNOWN = 8

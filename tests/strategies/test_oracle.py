@@ -9,7 +9,8 @@ from worlds import assert_same_table, metrics_of
 
 from coterie.strategies.oracle import Oracle
 from coterie.strategies.parts.merging import federated_average
-from coterie.strategies.strategy import Fetch, GroundTruth, Merge, Offer, Train, Try, Validate
+from coterie.strategies.requests import Fetch, Merge, Offer, Train, Try, Validate
+from coterie.strategies.strategy import GroundTruth
 
 MINE = losses(*[1.0, 1.2] * 10)
 RUINED = MINE + losses(*[4.0, 6.0] * 10)

@@ -12,7 +12,8 @@ from plans import drive
 from coterie.errors import ConfigError
 from coterie.strategies import make_strategy
 from coterie.strategies.panm import PANM
-from coterie.strategies.strategy import Fetch, Me, Merge, Offer, Score, Train
+from coterie.strategies.requests import Fetch, Merge, Offer, Score, Train
+from coterie.strategies.strategy import Me
 
 NUM_PEERS = 21
 KIND = set(range(1, 9))

@@ -10,7 +10,8 @@ from coterie.errors import ConfigError
 from coterie.strategies.greedy import Greedy, best
 from coterie.strategies.pens import PENS
 from coterie.strategies.random_weighted import RandomWeighted
-from coterie.strategies.strategy import AskScore, Fetch, Me, Merge, Offer, Score, Strategy, Train
+from coterie.strategies.requests import AskScore, Fetch, Merge, Offer, Score, Train
+from coterie.strategies.strategy import Me, Strategy
 
 NUM_PEERS = 11
 ACCURACIES = {peer: peer / 10 for peer in range(1, NUM_PEERS)}

@@ -7,7 +7,7 @@ import pytest
 from kin_parts import me, offer
 
 from coterie.strategies.kin.evidence import VerdictTable
-from coterie.strategies.strategy import Offer
+from coterie.strategies.requests import Offer
 
 PERIOD, MANY = 5.0, 10_000
 

@@ -11,17 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.strategies.deluded import Deluded
-from coterie.strategies.strategy import (
-    Beliefs,
-    Me,
-    Message,
-    Metric,
-    Plan,
-    Request,
-    State,
-    Strategy,
-    Tell,
-)
+from coterie.strategies.options import State
+from coterie.strategies.requests import Message, Metric, Plan, Request, Tell
+from coterie.strategies.strategy import Beliefs, Me, Strategy
 
 
 class Impostor(Strategy):

@@ -19,10 +19,9 @@ from coterie.runtime.driver import NUMBER_BYTES, Answers, Runtime
 from coterie.runtime.model_store import State
 from coterie.runtime.round import Round
 from coterie.runtime.scoring import cosine, distance
-from coterie.strategies.strategy import (
+from coterie.strategies.requests import (
     AskScore,
     Fetch,
-    GroundTruth,
     Listen,
     Merge,
     Metric,
@@ -30,10 +29,10 @@ from coterie.strategies.strategy import (
     Receive,
     Score,
     Send,
-    Strategy,
     Tell,
     Train,
 )
+from coterie.strategies.strategy import GroundTruth, Strategy
 
 ME = 0
 """The only row of my state, and my own number: others are numbered from 1."""

@@ -17,24 +17,23 @@ from coterie.runtime.best_models import Peers, copy_rows
 from coterie.runtime.estimates import belief_columns
 from coterie.runtime.model_store import State
 from coterie.runtime.round import Round
-from coterie.strategies.strategy import (
+from coterie.strategies.requests import (
     AskScore,
     Depth,
     Fetch,
     Listen,
-    Me,
     Merge,
     Plan,
     Receive,
     Request,
     Score,
     Send,
-    Strategy,
     Tell,
     Train,
     Try,
     Validate,
 )
+from coterie.strategies.strategy import Me, Strategy
 
 Answers = dict[int, Any]
 NUMBER_BYTES = 8

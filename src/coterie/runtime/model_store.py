@@ -32,7 +32,7 @@ from coterie.runtime.settings import BestRule, SimulationSettings
 from coterie.runtime.size_limits import check_models
 from coterie.runtime.unreliable_network import Network
 from coterie.strategies.kin.restraint import Restraint
-from coterie.strategies.strategy import Depth, Metric
+from coterie.strategies.requests import Depth, Metric
 
 Part = Literal["validation", "test"]
 TRIALS_AT_ONCE = 64

@@ -20,7 +20,7 @@ from coterie.strategies.parts.similarity import (
     measure,
     measurements,
 )
-from coterie.strategies.strategy import Metric, Offer, Score
+from coterie.strategies.requests import Metric, Offer, Score
 
 
 def watched_measurements(watch: WatchSettings) -> frozenset[Metric]:

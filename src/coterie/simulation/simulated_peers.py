@@ -18,17 +18,8 @@ from coterie.runtime.model_store import State
 from coterie.runtime.round import Round
 from coterie.runtime.scoring import Known, Question, measure
 from coterie.runtime.true_similarity import true_similarities, watched_measurements
-from coterie.strategies.strategy import (
-    AskScore,
-    Fetch,
-    Listen,
-    Offer,
-    Receive,
-    Score,
-    Send,
-    Strategy,
-    Tell,
-)
+from coterie.strategies.requests import AskScore, Fetch, Listen, Offer, Receive, Score, Send, Tell
+from coterie.strategies.strategy import Strategy
 
 
 class PeerRuntime(Runtime):

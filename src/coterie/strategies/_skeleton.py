@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from coterie.strategies.parts.merging import normalised
 from coterie.strategies.parts.sampling import uniform
-from coterie.strategies.strategy import Fetch, Me, Merge, Plan, Score, Strategy, Train
+from coterie.strategies.requests import Fetch, Merge, Plan, Score, Train
+from coterie.strategies.strategy import Me, Strategy
 
 
 @dataclass

@@ -12,6 +12,7 @@ from typing import Literal
 
 import numpy as np
 
+from coterie.strategies.options import Share, Temperature
 from coterie.strategies.parts.finetuning import train
 from coterie.strategies.parts.merging import MergeRule, merge_weights
 from coterie.strategies.parts.sampling import Chances, Unseen, softmax_chances
@@ -24,20 +25,8 @@ from coterie.strategies.parts.similarity import (
     measurements,
 )
 from coterie.strategies.parts.similarity_table import RANGES, Hops, SimilarityTable, Values
-from coterie.strategies.strategy import (
-    Beliefs,
-    Depth,
-    Fetch,
-    Me,
-    Merge,
-    Message,
-    Metric,
-    Offer,
-    Plan,
-    Share,
-    Strategy,
-    Temperature,
-)
+from coterie.strategies.requests import Depth, Fetch, Merge, Message, Metric, Offer, Plan
+from coterie.strategies.strategy import Beliefs, Me, Strategy
 
 
 @dataclass

@@ -8,7 +8,8 @@ import numpy as np
 
 from coterie.strategies.parts.merging import federated_average
 from coterie.strategies.parts.sampling import uniform
-from coterie.strategies.strategy import Fetch, Me, Merge, Plan, Strategy, Train, revealed
+from coterie.strategies.requests import Fetch, Merge, Plan, Train
+from coterie.strategies.strategy import Me, Strategy, revealed
 
 
 @dataclass

@@ -11,7 +11,8 @@ import numpy as np
 
 from coterie.strategies.deluded import Deluded
 from coterie.strategies.oracle import Oracle
-from coterie.strategies.strategy import Me, Plan, Strategy, revealed
+from coterie.strategies.requests import Plan
+from coterie.strategies.strategy import Me, Strategy, revealed
 
 
 @dataclass

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coterie.strategies.parts.sampling import uniform
-from coterie.strategies.strategy import Me, Merge, Plan, Receive, Send, Strategy, Train
+from coterie.strategies.requests import Merge, Plan, Receive, Send, Train
+from coterie.strategies.strategy import Me, Strategy
 
 
 @dataclass

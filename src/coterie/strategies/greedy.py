@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from coterie.errors import ConfigError
+from coterie.strategies.options import Share
 from coterie.strategies.parts.fetching import fetch_missing
 from coterie.strategies.parts.merging import federated_average
 from coterie.strategies.parts.sampling import Chances, uniform
@@ -25,19 +26,8 @@ from coterie.strategies.parts.similarity import (
     measurements,
 )
 from coterie.strategies.parts.similarity_table import SimilarityTable
-from coterie.strategies.strategy import (
-    Beliefs,
-    Fetch,
-    Me,
-    Merge,
-    Metric,
-    Offer,
-    Plan,
-    Request,
-    Share,
-    Strategy,
-    Train,
-)
+from coterie.strategies.requests import Fetch, Merge, Metric, Offer, Plan, Request, Train
+from coterie.strategies.strategy import Beliefs, Me, Strategy
 
 
 @dataclass

@@ -10,26 +10,14 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any
 
+from coterie.strategies.options import Share, Temperature
 from coterie.strategies.parts.finetuning import train
 from coterie.strategies.parts.merging import MergeRule, federated_average, merge_weights
 from coterie.strategies.parts.sampling import Chances, Unseen, softmax_chances, uniform
 from coterie.strategies.parts.similarity import Similarity, measure, measurements
 from coterie.strategies.parts.similarity_table import RANGES, Hops, SimilarityTable
-from coterie.strategies.strategy import (
-    Beliefs,
-    Depth,
-    Fetch,
-    Me,
-    Merge,
-    Message,
-    Metric,
-    Offer,
-    Plan,
-    Request,
-    Share,
-    Strategy,
-    Temperature,
-)
+from coterie.strategies.requests import Depth, Fetch, Merge, Message, Metric, Offer, Plan, Request
+from coterie.strategies.strategy import Beliefs, Me, Strategy
 
 
 @dataclass

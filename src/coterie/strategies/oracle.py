@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from coterie.strategies.kin.average_or_adopt import average_or_adopt
 from coterie.strategies.parts.merging import federated_average
 from coterie.strategies.parts.sampling import uniform
-from coterie.strategies.strategy import Fetch, Me, Merge, Plan, Strategy, Train, Validate
+from coterie.strategies.requests import Fetch, Merge, Plan, Train, Validate
+from coterie.strategies.strategy import Me, Strategy
 
 
 @dataclass

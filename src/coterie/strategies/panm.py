@@ -13,27 +13,15 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from coterie.strategies.options import Count, Share, Temperature
 from coterie.strategies.parts.fetching import fetch_missing
 from coterie.strategies.parts.merging import MergeRule, merge_weights
 from coterie.strategies.parts.mixture import similar_ones
 from coterie.strategies.parts.sampling import softmax_chances, uniform, uniform_chances
 from coterie.strategies.parts.similarity import Measuring, Similarity, measure, measurements
 from coterie.strategies.parts.similarity_table import SimilarityTable
-from coterie.strategies.strategy import (
-    Beliefs,
-    Count,
-    Fetch,
-    Me,
-    Merge,
-    Metric,
-    Offer,
-    Plan,
-    Request,
-    Share,
-    Strategy,
-    Temperature,
-    Train,
-)
+from coterie.strategies.requests import Fetch, Merge, Metric, Offer, Plan, Request, Train
+from coterie.strategies.strategy import Beliefs, Me, Strategy
 
 Peers = npt.NDArray[np.int64]
 Fetching = Generator[Request, Any, list[Offer]]

@@ -12,22 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.strategies.greedy import best, check_samples, scores_of
+from coterie.strategies.options import Share
 from coterie.strategies.parts.fetching import fetch_missing
 from coterie.strategies.parts.merging import federated_average
 from coterie.strategies.parts.sampling import uniform, uniform_chances
 from coterie.strategies.parts.similarity import ON_DATA, Similarity, measurements
-from coterie.strategies.strategy import (
-    Beliefs,
-    Fetch,
-    Me,
-    Merge,
-    Metric,
-    Offer,
-    Plan,
-    Share,
-    Strategy,
-    Train,
-)
+from coterie.strategies.requests import Fetch, Merge, Metric, Offer, Plan, Train
+from coterie.strategies.strategy import Beliefs, Me, Strategy
 
 
 @dataclass

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from coterie.strategies.parts.finetuning import train
 from coterie.strategies.parts.merging import federated_average
 from coterie.strategies.parts.sampling import uniform
-from coterie.strategies.strategy import Depth, Fetch, Me, Merge, Plan, Strategy
+from coterie.strategies.requests import Depth, Fetch, Merge, Plan
+from coterie.strategies.strategy import Me, Strategy
 
 
 @dataclass

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from coterie.strategies.parts.merging import normalised
 from coterie.strategies.parts.sampling import uniform
-from coterie.strategies.strategy import AskScore, Fetch, Me, Merge, Metric, Plan, Strategy, Train
+from coterie.strategies.requests import AskScore, Fetch, Merge, Metric, Plan, Train
+from coterie.strategies.strategy import Me, Strategy
 
 
 @dataclass

@@ -9,7 +9,8 @@ import numpy as np
 
 from coterie.strategies.kin.paired_test import Losses, is_worse
 from coterie.strategies.parts.merging import normalised
-from coterie.strategies.strategy import Me, Request, Try
+from coterie.strategies.requests import Request, Try
+from coterie.strategies.strategy import Me
 
 Weights = dict[int, float]
 SMALLEST_SHARE = float(np.finfo(np.float32).eps)

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.strategies.parts.similarity_table import Values, entries
-from coterie.strategies.strategy import PEERS, Me, Message, Offer
+from coterie.strategies.requests import PEERS, Message, Offer
+from coterie.strategies.strategy import Me
 
 VERDICTS = "verdicts"
 RANGE = (0.0, 1.0)

@@ -25,20 +25,18 @@ from coterie.strategies.kin.paired_test import (
 )
 from coterie.strategies.parts.finetuning import finetuning
 from coterie.strategies.parts.merging import federated_average
-from coterie.strategies.strategy import (
-    Beliefs,
+from coterie.strategies.requests import (
     Fetch,
     Listen,
-    Me,
     Merge,
     Message,
     Plan,
     Request,
-    Strategy,
     Tell,
     Train,
     Validate,
 )
+from coterie.strategies.strategy import Beliefs, Me, Strategy
 
 
 @dataclass

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from coterie.strategies.parts.sampling import Chances
-from coterie.strategies.strategy import Me, Offer
+from coterie.strategies.requests import Offer
+from coterie.strategies.strategy import Me
 
 MergeRule: TypeAlias = Literal["fedavg", "fedsim"]
 

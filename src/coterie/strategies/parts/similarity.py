@@ -10,7 +10,7 @@ import math
 from collections.abc import Generator, Iterable
 from typing import Any, Literal, TypeAlias
 
-from coterie.strategies.strategy import AskScore, Metric, Offer, Request, Score
+from coterie.strategies.requests import AskScore, Metric, Offer, Request, Score
 
 Similarity: TypeAlias = Literal[
     "inverse-loss", "accuracy", "cosine-weights", "inverse-distance", "cosine-gradients"

@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from coterie.strategies.parts.sampling import Chances
 from coterie.strategies.parts.similarity import LARGEST
-from coterie.strategies.strategy import PEERS, Beliefs, Me, Message, Offer
+from coterie.strategies.requests import PEERS, Message, Offer
+from coterie.strategies.strategy import Beliefs, Me
 
 Values: TypeAlias = npt.NDArray[np.float64]
 SIMILARITIES = "similarities"

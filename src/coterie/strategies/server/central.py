@@ -7,13 +7,14 @@ from typing import Literal
 
 import numpy as np
 
+from coterie.strategies.requests import PeerId
 from coterie.strategies.server.server_strategy import (
     Server,
     ServerPlan,
     ServerStrategy,
     TrainPooled,
 )
-from coterie.strategies.strategy import GroundTruth, PeerId, revealed
+from coterie.strategies.strategy import GroundTruth, revealed
 
 
 @dataclass

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from coterie.strategies.parts.merging import normalised
 from coterie.strategies.parts.sampling import uniform
+from coterie.strategies.requests import PeerId
 from coterie.strategies.server.server_strategy import (
     Aggregate,
     ScoreClients,
@@ -14,7 +15,7 @@ from coterie.strategies.server.server_strategy import (
     ServerStrategy,
     TrainClients,
 )
-from coterie.strategies.strategy import GroundTruth, PeerId
+from coterie.strategies.strategy import GroundTruth
 
 
 @dataclass
