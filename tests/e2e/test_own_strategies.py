@@ -22,7 +22,7 @@ from coterie.strategies import STRATEGIES
 
 STRATEGY = '''
 from dataclasses import dataclass
-from coterie.strategies.parts.sampling import uniform
+from coterie.strategies.parts.sampling import sample_uniformly
 from coterie.strategies.requests import Fetch, Merge, Plan, Train
 from coterie.strategies.strategy import Me, Strategy
 
@@ -35,7 +35,7 @@ class Mine(Strategy):
     summary = "averages"
 
     def round(self, me: Me) -> Plan:
-        offers = yield Fetch(uniform(me.rng, me.others, self.fetches))
+        offers = yield Fetch(sample_uniformly(me.rng, me.others, self.fetches))
         known = [me.peer, *(offer.peer for offer in offers)]
         yield Merge({peer: 1 / len(known) for peer in known})
         yield Train()

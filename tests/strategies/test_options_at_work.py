@@ -110,7 +110,7 @@ def test_alpha_says_which_changes_are_compared(name, alpha, metrics):
     strategy = make_strategy(name, options)
     asked = play(strategy)
     assert {request.metric for request in asked if isinstance(request, Score)} == metrics
-    assert strategy.needs() == metrics
+    assert strategy.required_metrics() == metrics
 
 
 def test_pens_explores_through_the_last_round_of_step_1_and_then_trains_as_configured():

@@ -175,7 +175,7 @@ class State:
         """The data have changed: forget the bests, wake everybody, look at the models afresh."""
         for bests in self._bests.values():
             bests.start_anew(self.current, now.number)
-        self.restraint.start_anew()
+        self.restraint.reset()
         now.stopped[:] = False
         self._latest[:] = means(self.validation(range(self.num_peers)))
 

@@ -15,7 +15,7 @@ from coterie.learning.choice import Tell, make_trainer
 from coterie.models.layout import Layout
 from coterie.randomness import Key
 from coterie.runtime.driver import Runtime
-from coterie.runtime.estimates import beliefs_due
+from coterie.runtime.estimates import estimates_due
 from coterie.runtime.model_store import State
 from coterie.runtime.round import Round
 from coterie.runtime.settings import SimulationSettings
@@ -114,7 +114,7 @@ class Simulation:
         self.next_round += 1
         if self._is_test_round(now.number):
             self.state.test(now)
-        if beliefs_due(now.number, self.settings, is_last=self.finished):
+        if estimates_due(now.number, self.settings, is_last=self.finished):
             self._runtime.note_beliefs(now)
         self.state.poisoning.leave_out(now)
         return now
@@ -201,7 +201,7 @@ def check_targets(
             f"best_by = {settings.best_by} needs classes, but these data have values to predict; "
             "use best_by = loss."
         )
-    if isinstance(strategy, Strategy) and "accuracy" in strategy.needs():
+    if isinstance(strategy, Strategy) and "accuracy" in strategy.required_metrics():
         other = (
             "set strategy.metric to inverse-loss."
             if "metric" in strategy.options()

@@ -89,7 +89,7 @@ class Receive:
 
 
 @dataclass(frozen=True)
-class Tell:
+class Report:
     """Tell peers a number each, such as what I think of their models; answered by None."""
 
     values: Mapping[PeerId, float]
@@ -101,12 +101,12 @@ class Tell:
 
 
 @dataclass(frozen=True)
-class Listen:
+class ReceiveReports:
     """Hear what others told me in the rounds before; answered by {peer: the last it said}."""
 
 
 @dataclass(frozen=True)
-class Try:
+class ValidateMerge:
     """Measure what `Merge` would make of my working model, without doing it.
 
     Answered by its losses on my own validation data, (n,).
@@ -146,7 +146,17 @@ class Train:
 
 
 Request: TypeAlias = (
-    Fetch | Score | Validate | AskScore | Send | Receive | Tell | Listen | Try | Merge | Train
+    Fetch
+    | Score
+    | Validate
+    | AskScore
+    | Send
+    | Receive
+    | Report
+    | ReceiveReports
+    | ValidateMerge
+    | Merge
+    | Train
 )
 Plan: TypeAlias = Generator[Request, Any, None]
 """A round: yields requests, receives their answers."""

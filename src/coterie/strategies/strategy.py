@@ -60,10 +60,10 @@ class Me:
     @property
     def true_cluster(self) -> npt.NDArray[np.int64]:
         """The other peers of my true cluster; a secret to all but declared yardsticks."""
-        return revealed(self.truth).members(self.peer)
+        return require_ground_truth(self.truth).members(self.peer)
 
 
-def revealed(truth: GroundTruth | None) -> GroundTruth:
+def require_ground_truth(truth: GroundTruth | None) -> GroundTruth:
     """Return the ground truth, which only a strategy with `uses_ground_truth` is given."""
     if truth is None:
         raise RuntimeError("The true clusters are hidden: declare `uses_ground_truth` to see them.")
@@ -71,7 +71,7 @@ def revealed(truth: GroundTruth | None) -> GroundTruth:
 
 
 @dataclass(frozen=True)
-class Beliefs:
+class Estimates:
     """What a peer believes about others it knows something about; every array is (n,)."""
 
     peers: npt.NDArray[np.int64]
@@ -86,11 +86,11 @@ class Beliefs:
 class Strategy(Configurable):
     """One peer's way to choose whom to train with; subclasses are dataclasses."""
 
-    takes_pushes: ClassVar[bool] = False
+    receives_models: ClassVar[bool] = False
     """Whether I ask for `Receive`: a real peer refuses models that nobody would take."""
-    listens: ClassVar[bool] = False
-    """Whether I ask for `Listen`."""
-    told_range: ClassVar[Range] = (-math.inf, math.inf)
+    receives_reports: ClassVar[bool] = False
+    """Whether I ask for `ReceiveReports`."""
+    report_range: ClassVar[Range] = (-math.inf, math.inf)
     """What the numbers lie between that I can be told: a real peer refuses all others."""
     table_ranges: ClassVar[Mapping[str, Range]] = {}
     """The arrays of others' messages that I read, one number for each of `PEERS`, and what these
@@ -117,11 +117,11 @@ class Strategy(Configurable):
         """Return what travels with my published model; nothing by default."""
         return {}
 
-    def needs(self) -> frozenset[Metric]:
+    def required_metrics(self) -> frozenset[Metric]:
         """Return the metrics I will ask for, so that a runtime can keep what they need."""
         return frozenset()
 
-    def asks_others(self) -> bool:
+    def asks_for_scores(self) -> bool:
         """Whether I ask for `AskScore`: a real peer answers it only to peers of such strategies."""
         return False
 
@@ -129,7 +129,7 @@ class Strategy(Configurable):
         """Return the peers I hold to be of my kind, for the records; None: I keep no such list."""
         return None
 
-    def beliefs(self, me: Me) -> Beliefs | None:
+    def estimates(self, me: Me) -> Estimates | None:
         """Return what I believe before the next round, for the records; None: I keep no table.
 
         `me` is as that round will find me. Whether anybody asks must make no difference.

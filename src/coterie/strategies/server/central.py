@@ -14,7 +14,7 @@ from coterie.strategies.server.server_strategy import (
     ServerStrategy,
     TrainPooled,
 )
-from coterie.strategies.strategy import GroundTruth, revealed
+from coterie.strategies.strategy import GroundTruth, require_ground_truth
 
 
 @dataclass
@@ -44,4 +44,4 @@ class Central(ServerStrategy):
         """The model of the peer's true cluster, or the only one."""
         if self.scope == "all":
             return 0
-        return int(revealed(truth).clusters[peer])
+        return int(require_ground_truth(truth).clusters[peer])
