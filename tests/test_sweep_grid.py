@@ -14,7 +14,7 @@ from coterie.errors import ConfigError
 from coterie.experiments.presets import find_preset
 from coterie.experiments.run_summary import RunSummary
 from coterie.experiments.sweep import MAX_RUNS, grid, parse_vary, value_of, written
-from coterie.reports.sweep_tables import sweep_table
+from coterie.reports.sweep_tables import sweep_table, to_csv
 from coterie.results.sweep_points import Trial, points, select
 
 DIGITS = find_preset("digits")

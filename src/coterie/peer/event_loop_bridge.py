@@ -20,7 +20,7 @@ from coterie.peer.transport.interface import Model, Part, PeerKey, Phase, Pulled
 from coterie.peer.transport.peer_client import ONLY_MODEL, PeerClient
 from coterie.peer.transport.settings import DeadlineSettings
 from coterie.peer.waits import Waits
-from coterie.strategies.strategy import PEERS, Message
+from coterie.strategies.requests import PEERS, Message
 
 AWAIT_SECONDS = 5.0
 """How long one question may wait: who has died meanwhile is noticed with the next."""

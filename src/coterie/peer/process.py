@@ -92,7 +92,7 @@ class Participant:
             self._members,
             layout,
             config.network,
-            told_range=self._strategy.told_range,
+            told_range=self._strategy.report_range,
             table_ranges=self._strategy.table_ranges,
         )
         self._results = PeerRun(folder, self._members, config.rounds)
@@ -107,9 +107,9 @@ class Participant:
         judge = Judge(self._world, self._build, self._config.training, self._tell)
         host = PeerHost(
             judge,
-            answers_scores=self._strategy.asks_others(),
-            takes_pushes=self._strategy.takes_pushes,
-            listens=self._strategy.listens,
+            answers_scores=self._strategy.asks_for_scores(),
+            takes_pushes=self._strategy.receives_models,
+            listens=self._strategy.receives_reports,
             largest_inbox=self._config.network.limits.inbox_models,
         )
         client = PeerClient(self._station)

@@ -13,7 +13,7 @@ from coterie.peer.refusals import Reason, Rejected
 from coterie.peer.transport.interface import Part, PeerKey, Published
 from coterie.peer.wire import protocol_pb2 as wire
 from coterie.peer.wire.payload import Encoding, Payload, encode
-from coterie.strategies.strategy import Range
+from coterie.strategies.requests import Range
 
 MOST_VERSIONS = 3
 """The last two published models, and one that is shown to somebody who is to score it."""
