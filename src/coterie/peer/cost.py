@@ -12,19 +12,19 @@ from coterie.learning.trainer import EvaluateJob, Evaluation, Trainer, TrainJob
 from coterie.runtime.round import Columns
 
 
-class Effort:
+class CostAccounting:
     """Adds up what was done since the last round had ended."""
 
     def __init__(self) -> None:
         self._work_seconds = self._work_cpu_seconds = 0.0
         self._before = self._spent(0.0)
 
-    def measured(self, trainer: Trainer) -> Trainer:
+    def wrap_trainer(self, trainer: Trainer) -> Trainer:
         """Return a trainer whose work is counted here; one that is counted already stays."""
-        return trainer if isinstance(trainer, _MeasuredTrainer) else _MeasuredTrainer(trainer, self)
+        return trainer if isinstance(trainer, _CountedTrainer) else _CountedTrainer(trainer, self)
 
     @contextmanager
-    def working(self) -> Iterator[None]:
+    def count_work(self) -> Iterator[None]:
         """Count what happens meanwhile as work."""
         wall, cpu = time.perf_counter(), time.thread_time()
         try:
@@ -33,7 +33,7 @@ class Effort:
             self._work_seconds += time.perf_counter() - wall
             self._work_cpu_seconds += time.thread_time() - cpu
 
-    def columns(self, waited_seconds: float) -> Columns:
+    def take_columns(self, waited_seconds: float) -> Columns:
         """Return what has come since this was last asked; `waited_seconds` is a sum, too."""
         now = self._spent(waited_seconds)
         new = {name: np.array([value - self._before[name]]) for name, value in now.items()}
@@ -51,23 +51,23 @@ class Effort:
         }
 
 
-class _MeasuredTrainer(Trainer):
+class _CountedTrainer(Trainer):
     """Another trainer, with a look at the clock before and after."""
 
-    def __init__(self, trainer: Trainer, effort: Effort) -> None:
+    def __init__(self, trainer: Trainer, costs: CostAccounting) -> None:
         self.layout = trainer.layout
         self.name = trainer.name
         self._trainer = trainer
-        self._effort = effort
+        self._costs = costs
 
     def train(self, jobs: Sequence[TrainJob]) -> list[float]:
         """Train each job's model in place."""
-        with self._effort.working():
+        with self._costs.count_work():
             return self._trainer.train(jobs)
 
     def evaluate(self, jobs: Sequence[EvaluateJob]) -> list[Evaluation]:
         """Evaluate each job's model."""
-        with self._effort.working():
+        with self._costs.count_work():
             return self._trainer.evaluate(jobs)
 
     def close(self) -> None:

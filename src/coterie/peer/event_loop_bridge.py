@@ -12,14 +12,16 @@ from typing import Any, TypeVar
 import numpy as np
 
 from coterie.errors import Interrupted
-from coterie.peer.discovery.members import Members
-from coterie.peer.refusals import Reason, Rejected
-from coterie.peer.service import PeerHost
+from coterie.peer.discovery.address_book import AddressBook
+from coterie.peer.refusals import Reason, Refused
+from coterie.peer.round_calls import RoundCalls
+from coterie.peer.service import PeerService
 from coterie.peer.transport.calls import Deadline
-from coterie.peer.transport.interface import Model, Part, PeerKey, Phase, Pulled
-from coterie.peer.transport.peer_client import ONLY_MODEL, PeerClient
-from coterie.peer.transport.settings import DeadlineSettings
-from coterie.peer.waits import Waits
+from coterie.peer.transport.peer_client import PeerClient
+from coterie.peer.transport.service_interface import PulledModel
+from coterie.peer.transport_settings import DeadlineSettings
+from coterie.peer.types import PeerKey
+from coterie.peer.wire.model import ONLY_MODEL, Model, Part, Phase
 from coterie.strategies.strategy import PEERS, Message
 
 AWAIT_SECONDS = 5.0
@@ -27,28 +29,28 @@ AWAIT_SECONDS = 5.0
 ANSWER_SECONDS = 0.5
 """How long after the last wait of a round its answer may come."""
 Answer = TypeVar("Answer")
-Fetched = list[tuple[int, Pulled | None]]
+Fetched = list[tuple[int, PulledModel | None]]
 
 
-class Link:
+class EventLoopBridge:
     """What a strategy's thread asks of the network; it waits there for the answers."""
 
     def __init__(
         self,
         client: PeerClient,
-        members: Members,
-        host: PeerHost,
+        address_book: AddressBook,
+        service: PeerService,
         deadlines: DeadlineSettings,
         *,
         synchronous: bool,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._client = client
-        self._members = members
-        self._host = host
+        self._address_book = address_book
+        self._service = service
         self._deadlines = deadlines
         self._synchronous = synchronous
-        self._waits = Waits(members, synchronous=synchronous)
+        self._calls = RoundCalls(address_book, synchronous=synchronous)
         self._waiting: set[asyncio.Task[Any]] = set()
         self._expected: set[PeerKey] = set()
         """Where each peer has its own pace: whose first model has been waited for."""
@@ -66,36 +68,36 @@ class Link:
         for task in self._waiting:
             task.cancel()
 
-    def rest(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> None:
         """Do nothing for a while."""
         self._wait_for(asyncio.sleep(seconds))
 
-    def known(self) -> list[int]:
+    def reachable_peers(self) -> list[int]:
         """Return the numbers of those who can be asked in this round, without mine."""
-        return self._wait_for(self._known())
+        return self._wait_for(self._reachable_peers())
 
     @property
     def num_peers(self) -> int:
         """How many peers have a number, myself included."""
-        return self._members.num_peers
+        return self._address_book.num_peers
 
     def exists(self, number: int) -> bool:
         """Whether there is anybody else of this number."""
         return 1 <= number < self.num_peers
 
-    def reach(self, round_number: int, phase: Phase) -> None:
+    def report_progress(self, round_number: int, phase: Phase) -> None:
         """Tell others how far I am."""
-        self._wait_for(self._host.reach(round_number, phase), is_short=True)
+        self._wait_for(self._service.set_progress(round_number, phase), is_short=True)
 
     def publish(self, round_number: int, num_samples: int, model: Model) -> None:
         """Offer a model."""
-        self._wait_for(self._host.publish(round_number, num_samples, model), is_short=True)
+        self._wait_for(self._service.publish(round_number, num_samples, model), is_short=True)
 
     def wait_for_others(self, round_number: int, phase: Phase) -> None:
         """Where rounds are aligned: until everybody is as far, or the deadline has passed."""
         if self._synchronous:
             patience = self._deadlines.round_seconds
-            self._reached = self._wait_for(self.everybody_reaches(round_number, phase, patience))
+            self._reached = self._wait_for(self.wait_until_reached(round_number, phase, patience))
 
     def fetch(self, numbers: Sequence[int], round_number: int, parts: frozenset[Part]) -> Fetched:
         """Return models of peers, in order; None for one that came broken or too late.
@@ -124,27 +126,31 @@ class Link:
         """Return what others told me, by their numbers; where rounds are aligned, before this."""
         return self._wait_for(self._listen(round_number if self._synchronous else None))
 
-    def take_arrivals(self) -> dict[int, Pulled]:
+    def take_pushed(self) -> dict[int, PulledModel]:
         """Return what was pushed to me, by the numbers of the senders."""
-        return self._wait_for(self._take_arrivals())
+        return self._wait_for(self._take_pushed())
 
-    def in_ids(self, message: Message) -> Message:
+    def to_ids(self, message: Message) -> Message:
         """Return a message of mine as others understand it: ids (n, 32) instead of numbers."""
         if PEERS not in message:
             return message
-        ids = [bytes.fromhex(self._members.id_of(number)) for number in message[PEERS].tolist()]
+        ids = [
+            bytes.fromhex(self._address_book.id_of(number)) for number in message[PEERS].tolist()
+        ]
         rows = np.frombuffer(b"".join(ids), np.uint8).reshape(len(ids), 32)
         return {**message, PEERS: rows}
 
-    def in_my_numbers(self, message: Message) -> Message:
+    def to_local_numbers(self, message: Message) -> Message:
         """Return another's message in my numbers; about strangers it tells me nothing."""
         rows = message.get(PEERS)
         if rows is None or rows.ndim != 2:
             return {name: array for name, array in message.items() if name != PEERS}
         ids = [row.tobytes().hex() for row in rows]
-        met = np.array([self._members.has_met(peer_id) for peer_id in ids], dtype=bool)
+        met = np.array([self._address_book.has_met(peer_id) for peer_id in ids], dtype=bool)
         numbers = [
-            self._members.number(peer_id) for peer_id in ids if self._members.has_met(peer_id)
+            self._address_book.number_of(peer_id)
+            for peer_id in ids
+            if self._address_book.has_met(peer_id)
         ]
         return {
             name: np.array(numbers, np.int64)
@@ -157,25 +163,25 @@ class Link:
 
     def save(self) -> dict[str, Any]:
         """Return the address book, and what I was told and have not heard, as plain data."""
-        told = self._wait_for(self._host.save_told(), is_short=True)
-        return {"members": self._members.save(), "told": told}
+        told = self._wait_for(self._service.save_told(), is_short=True)
+        return {"members": self._address_book.save(), "told": told}
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Take back what `save` returned; called before the network is up."""
-        self._members.restore(saved["members"])
-        self._host.restore_told(saved["told"])
+        self._address_book.restore(saved["members"])
+        self._service.restore_told(saved["told"])
 
-    async def _known(self) -> list[int]:
-        known = self._members.known()
+    async def _reachable_peers(self) -> list[int]:
+        known = self._address_book.reachable()
         if not self._synchronous:
             return known
-        return [number for number in known if self._members.id_of(number) in self._reached]
+        return [number for number in known if self._address_book.id_of(number) in self._reached]
 
-    async def everybody_reaches(
+    async def wait_until_reached(
         self, round_number: int, phase: Phase, patience: float
     ) -> set[PeerKey]:
         """Wait until everybody who is there is so far; return who is; on the event loop."""
-        others = [self._members.id_of(number) for number in self._members.known()]
+        others = [self._address_book.id_of(number) for number in self._address_book.reachable()]
         reached = await asyncio.gather(
             *(self._reaches(who, round_number, phase, Deadline(patience)) for who in others)
         )
@@ -189,7 +195,7 @@ class Link:
             answer = min(wait + self._deadlines.call_seconds, left + ANSWER_SECONDS)
             try:
                 status = await self._client.await_phase(who, round_number, phase, wait, answer)
-            except Rejected:
+            except Refused:
                 return False  # who does not answer is not waited for
             if (status.round, status.phase) >= (round_number, phase):
                 return True
@@ -202,21 +208,21 @@ class Link:
     ) -> Fetched:
         self.parts = parts
 
-        async def fetch(number: int) -> Pulled | Reason:
+        async def fetch(number: int) -> PulledModel | Reason:
             try:
-                return await self._fetch_one(self._members.id_of(number), round_number, parts)
-            except Rejected as refused:
+                return await self._fetch_one(self._address_book.id_of(number), round_number, parts)
+            except Refused as refused:
                 return refused.reason
 
         return [
-            (number, answer if isinstance(answer, Pulled) else None)
-            for number, answer in await self._waits.all(numbers, fetch)
+            (number, answer if isinstance(answer, PulledModel) else None)
+            for number, answer in await self._calls.all(numbers, fetch)
             if answer is not Reason.UNREACHABLE
         ]
 
     async def _fetch_one(
         self, who: PeerKey, round_number: int | None, parts: frozenset[Part]
-    ) -> Pulled:
+    ) -> PulledModel:
         seconds = wait = self._deadlines.fetch_seconds
         is_first = who not in self._expected
         self._expected.add(who)
@@ -233,63 +239,63 @@ class Link:
         )
         # A peer that has no model yet is not to blame for the time that it was given.
         free = frozenset({Reason.GONE} if is_first else ())
-        return await self._waits.waited(who, "fetch", fetch, free)
+        return await self._calls.waited(who, "fetch", fetch, free)
 
     async def _ask_score(
         self, numbers: Sequence[int], metric: str, round_number: int | None
     ) -> dict[int, float]:
-        published = await self._host.published(None, 0)
+        published = await self._service.get_published(None, 0)
         if published is None:
             return {}
 
         async def ask(number: int) -> float | None:
-            who = self._members.id_of(number)
+            who = self._address_book.id_of(number)
             ask = partial(self._client.ask_score, who, published, metric, round_number)
             try:
-                return await self._waits.waited(who, "score", ask)
-            except Rejected:
+                return await self._calls.waited(who, "score", ask)
+            except Refused:
                 return None
 
-        answers = await self._waits.all(numbers, ask)
+        answers = await self._calls.all(numbers, ask)
         return {number: value for number, value in answers if value is not None}
 
     async def _push(self, numbers: Sequence[int], round_number: int | None) -> list[int]:
-        published = await self._host.published(None, 0)
+        published = await self._service.get_published(None, 0)
         if published is None:
             return []
 
         async def push(number: int) -> bool:
-            who = self._members.id_of(number)
+            who = self._address_book.id_of(number)
             push = partial(self._client.push, who, published, round=round_number)
             return await self._is_done(who, "push", push)
 
-        return [number for number, is_done in await self._waits.all(numbers, push) if is_done]
+        return [number for number, is_done in await self._calls.all(numbers, push) if is_done]
 
     async def _tell(self, values: Mapping[int, float], round_number: int) -> list[int]:
         async def tell(number: int) -> bool:
-            who = self._members.id_of(number)
+            who = self._address_book.id_of(number)
             tell = partial(self._client.tell, who, values[number], round_number)
             return await self._is_done(who, "tell", tell)
 
-        return [number for number, is_done in await self._waits.all(list(values), tell) if is_done]
+        return [number for number, is_done in await self._calls.all(list(values), tell) if is_done]
 
     async def _is_done(
         self, who: PeerKey, what: str, call: Callable[[], Coroutine[Any, Any, None]]
     ) -> bool:
         try:
-            await self._waits.waited(who, what, call)
-        except Rejected:
+            await self._calls.waited(who, what, call)
+        except Refused:
             return False
         return True
 
     async def _listen(self, before_round: int | None) -> dict[int, float]:
-        told = self._host.take_told(before_round)
-        met = {who: value for who, value in told.items() if self._members.has_met(who)}
-        return {self._members.number(who): value for who, value in met.items()}
+        told = self._service.take_told(before_round)
+        met = {who: value for who, value in told.items() if self._address_book.has_met(who)}
+        return {self._address_book.number_of(who): value for who, value in met.items()}
 
-    async def _take_arrivals(self) -> dict[int, Pulled]:
-        arrivals = self._host.take_arrivals()
-        return {self._members.number(who): pulled for who, pulled in arrivals.items()}
+    async def _take_pushed(self) -> dict[int, PulledModel]:
+        arrivals = self._service.take_pushed()
+        return {self._address_book.number_of(who): pulled for who, pulled in arrivals.items()}
 
     def _wait_for(self, question: Coroutine[Any, Any, Answer], *, is_short: bool = False) -> Answer:
         """Let the event loop answer, and wait here; whoever stops the peer ends the waiting.

@@ -18,38 +18,38 @@ from coterie.learning.trainer import (
     TrainingSettings,
     Workspace,
 )
-from coterie.peer.transport.interface import Vector
+from coterie.peer.wire.model import Vector
 
 
-class Judge:
+class ModelScorer:
     """One model at a time, by a trainer of its own: mine may be busy for minutes."""
 
     def __init__(
-        self, world: World, build: Callable[[], nn.Module], settings: TrainingSettings, tell: Tell
+        self, data: World, build: Callable[[], nn.Module], settings: TrainingSettings, tell: Tell
     ) -> None:
-        self._world = world
+        self._data = data
         self._build = build
         self._settings = settings
         self._tell = tell
-        self._workspace = Workspace(world.pools)
+        self._workspace = Workspace(data.pools)
         self._trainer: Trainer | None = None
-        self._thread = ThreadPoolExecutor(1, "judge")
+        self._thread = ThreadPoolExecutor(1, "scorer")
 
     @property
     def metrics(self) -> frozenset[str]:
         """What can be measured on data."""
-        return frozenset(("loss", "accuracy") if self._world.is_classification else ("loss",))
+        return frozenset(("loss", "accuracy") if self._data.is_classification else ("loss",))
 
-    async def measure(self, model: Vector, metric: str, round_number: int) -> float:
+    async def score(self, model: Vector, metric: str, round_number: int) -> float:
         """Return the loss or accuracy of a model (P,) on my training data of a round."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(
-            self._thread, self._measure, model, metric, self._world.step_of(round_number)
+            self._thread, self._score, model, metric, self._data.step_of(round_number)
         )
 
-    def _measure(self, model: Vector, metric: str, step: int) -> float:
+    def _score(self, model: Vector, metric: str, step: int) -> float:
         self._workspace.matrices = {"asked": model[np.newaxis]}
-        samples = self._world.enter(step)[0].train
+        samples = self._data.enter(step)[0].train
         (result,) = self._ready_trainer().evaluate(
             [EvaluateJob(ModelReference("asked", 0), samples)]
         )
@@ -64,7 +64,7 @@ class Judge:
                 self._settings,
                 self._workspace,
                 threads=1,
-                is_classification=self._world.is_classification,
+                is_classification=self._data.is_classification,
                 tell=self._tell,
             )
         return self._trainer

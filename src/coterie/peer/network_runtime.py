@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.learning.trainer import EvaluateJob, ModelReference
-from coterie.peer.cost import Effort
-from coterie.peer.event_loop_bridge import Link
-from coterie.peer.transport.interface import Model, Part, Phase, Pulled, Vector
+from coterie.peer.cost import CostAccounting
+from coterie.peer.event_loop_bridge import EventLoopBridge
+from coterie.peer.transport.service_interface import PulledModel
+from coterie.peer.wire.model import Model, Part, Phase, Vector
 from coterie.runtime.best_models import Peers
 from coterie.runtime.driver import NUMBER_BYTES, Answers, Runtime
 from coterie.runtime.model_store import State
@@ -53,18 +54,18 @@ class NetworkRuntime(Runtime):
         self,
         state: State,
         strategy: Strategy,
-        link: Link,
+        bridge: EventLoopBridge,
         every_seconds: float = 0.0,
         samples_ratio: float = math.inf,
     ) -> None:
         super().__init__(state, [strategy])
         state.keep_for(strategy.needs())
-        self._link = link
+        self._bridge = bridge
         self._every_seconds = every_seconds
         self._samples_ratio = samples_ratio
         self._begun_at = -math.inf
-        self._effort = Effort()
-        self._pulled: dict[int, Pulled] = {}
+        self._costs = CostAccounting()
+        self._pulled: dict[int, PulledModel] = {}
         self._weights: dict[int, float] = {}
         """With which weights models were merged in this round."""
         self._last_round = -1
@@ -76,19 +77,19 @@ class NetworkRuntime(Runtime):
 
     def start(self, now: Round) -> None:
         """Round 0: train alone, and publish the result."""
-        self._state.trainer = self._effort.measured(self._state.trainer)
-        self._link.reach(now.number, Phase.ENTERED)
+        self._state.trainer = self._costs.wrap_trainer(self._state.trainer)
+        self._bridge.report_progress(now.number, Phase.ENTERED)
         super().start(now)
         self._publish(now.number)
-        now.efforts = self._effort.columns(self._link.waited_seconds)
+        now.efforts = self._costs.take_columns(self._bridge.waited_seconds)
 
     def _run(self, now: Round) -> None:
-        self._state.trainer = self._effort.measured(self._state.trainer)
-        self._link.rest(max(self._begun_at + self._every_seconds - time.monotonic(), 0))
+        self._state.trainer = self._costs.wrap_trainer(self._state.trainer)
+        self._bridge.sleep(max(self._begun_at + self._every_seconds - time.monotonic(), 0))
         self._begun_at = time.monotonic()
-        self._link.wait_for_others(now.number - 1, Phase.PUBLISHED)
-        self._link.reach(now.number, Phase.ENTERED)
-        self._present = np.array([ME, *self._link.known()], np.int64)
+        self._bridge.wait_for_others(now.number - 1, Phase.PUBLISHED)
+        self._bridge.report_progress(now.number, Phase.ENTERED)
+        self._present = np.array([ME, *self._bridge.reachable_peers()], np.int64)
         self._drive(now, self._everybody)
         self._let_go()
         self._finish(now, self._everybody)
@@ -97,15 +98,15 @@ class NetworkRuntime(Runtime):
         self._pulled.clear()
         self._weights.clear()
         now.listed = _list_columns(self.strategies[ME].neighbours())
-        now.efforts = self._effort.columns(self._link.waited_seconds)
+        now.efforts = self._costs.take_columns(self._bridge.waited_seconds)
         # One cluster of everybody whose number may be recorded: nobody knows the true ones.
-        now.truth = GroundTruth(np.zeros(self._link.num_peers, np.int64))
+        now.truth = GroundTruth(np.zeros(self._bridge.num_peers, np.int64))
 
     def _known(self) -> Peers:
         return self._present
 
     def _exists(self, peer: int) -> bool:
-        return self._link.exists(peer)
+        return self._bridge.exists(peer)
 
     def _asked(self) -> Peers:
         return self._everybody
@@ -114,7 +115,7 @@ class NetworkRuntime(Runtime):
         request = requests[ME]
         self._check_targets(now, ME, request)
         offers = []
-        for number, pulled in self._link.fetch(request.peers, now.number - 1, self._parts()):
+        for number, pulled in self._bridge.fetch(request.peers, now.number - 1, self._parts()):
             if pulled is None:
                 size = self._state.layout.num_bytes
                 now.exchanges.add("fetch", ME, number, size, delivered=False)
@@ -135,13 +136,13 @@ class NetworkRuntime(Runtime):
             wanted.add(Part.TOTAL_UPDATE)
         return frozenset(wanted)
 
-    def _hold(self, number: int, pulled: Pulled) -> Offer:
+    def _hold(self, number: int, pulled: PulledModel) -> Offer:
         self._pulled[number] = pulled
         self._held[ME][number] = pulled.model.vectors[Part.MODEL]
         return Offer(
             number,
             self._believed(pulled.num_samples),
-            self._link.in_my_numbers(pulled.model.message),
+            self._bridge.to_local_numbers(pulled.model.message),
         )
 
     def _believed(self, num_samples: int) -> int:
@@ -201,34 +202,34 @@ class NetworkRuntime(Runtime):
     def _ask_score(self, now: Round, requests: dict[int, AskScore]) -> Answers:
         request = requests[ME]
         self._check_targets(now, ME, request)
-        values = self._link.ask_score(request.peers, request.metric, now.number)
-        for judge in request.peers:
-            if judge in values:
+        values = self._bridge.ask_score(request.peers, request.metric, now.number)
+        for scorer in request.peers:
+            if scorer in values:
                 size = self._state.layout.num_bytes
-                now.exchanges.add("probe", judge, ME, size, delivered=True)
-        return {ME: {judge: value for judge, value in values.items() if not math.isnan(value)}}
+                now.exchanges.add("probe", scorer, ME, size, delivered=True)
+        return {ME: {scorer: value for scorer, value in values.items() if not math.isnan(value)}}
 
     def _tell(self, now: Round, requests: dict[int, Tell]) -> Answers:
         request = requests[ME]
         self._check_targets(now, ME, request)
-        for other in self._link.tell(request.values, now.number):
+        for other in self._bridge.tell(request.values, now.number):
             now.exchanges.replied(ME, other, NUMBER_BYTES)
         return {}
 
     def _listen(self, now: Round, requests: dict[int, Listen]) -> Answers:
-        return {ME: self._link.listen(now.number)}
+        return {ME: self._bridge.listen(now.number)}
 
     def _send(self, now: Round, requests: dict[int, Send]) -> Answers:
         request = requests[ME]
         self._check_targets(now, ME, request)
-        for receiver in self._link.push(request.peers, now.number):
+        for receiver in self._bridge.push(request.peers, now.number):
             size = self._state.layout.num_bytes
             now.exchanges.add("push", receiver, ME, size, delivered=True)
         return {}
 
     def _receive(self, now: Round, requests: dict[int, Receive]) -> Answers:
-        self._link.wait_for_others(now.number, Phase.SENT)
-        arrivals = self._link.take_arrivals()
+        self._bridge.wait_for_others(now.number, Phase.SENT)
+        arrivals = self._bridge.take_pushed()
         return {ME: [self._hold(number, arrivals[number]) for number in sorted(arrivals)]}
 
     def _merge(self, now: Round, requests: dict[int, Merge]) -> Answers:
@@ -241,7 +242,7 @@ class NetworkRuntime(Runtime):
         """Before a request that comes after all sending, tell those who wait for it."""
 
         def told(now: Round, requests: dict[int, Any]) -> Answers:
-            self._link.reach(now.number, Phase.SENT)
+            self._bridge.report_progress(now.number, Phase.SENT)
             return handle(now, requests)
 
         return told
@@ -253,10 +254,10 @@ class NetworkRuntime(Runtime):
         parts += [Part.TOTAL_UPDATE] * (self._state.initial is not None)
         model = Model(
             {part: self._published(part).copy() for part in parts},
-            self._link.in_ids(self._messages[ME]),
+            self._bridge.to_ids(self._messages[ME]),
         )
         self._last_round = number
-        self._link.publish(number, len(self._state.samples[ME].train), model)
+        self._bridge.publish(number, len(self._state.samples[ME].train), model)
 
     def _published(self, part: Part) -> Vector:
         published: Vector = self._state.published[ME]
@@ -270,11 +271,11 @@ class NetworkRuntime(Runtime):
 
     def save(self) -> dict[str, Any]:
         """Return what must survive between rounds, as plain data."""
-        return {**super().save(), "round": self._last_round, **self._link.save()}
+        return {**super().save(), "round": self._last_round, **self._bridge.save()}
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Take back what `save` returned, and offer my model again."""
-        self._link.restore(saved)
+        self._bridge.restore(saved)
         super().restore(saved)
         if saved["round"] >= 0:
             self._publish(saved["round"])
@@ -293,7 +294,7 @@ def _list_columns(neighbours: npt.NDArray[np.int64] | None) -> dict[str, npt.NDA
 
 
 def _arrival_columns(
-    pulled: Mapping[int, Pulled], weights: Mapping[int, float]
+    pulled: Mapping[int, PulledModel], weights: Mapping[int, float]
 ) -> dict[str, npt.NDArray[Any]]:
     if not pulled:
         return {}

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from coterie.errors import ConfigError
 from coterie.learning.trainer import TrainingSettings
 from coterie.peer.discovery.addresses import split_address
-from coterie.peer.transport.settings import TransportSettings
+from coterie.peer.transport_settings import TransportSettings
 from coterie.runtime.settings import BestBy, SimulationSettings, WatchSettings
 from coterie.settings import Settings, read_settings
 from coterie.strategies import DEFAULT_STRATEGY, make_strategy

@@ -21,7 +21,7 @@ from coterie.models.architectures import architecture, check_fits
 from coterie.peer.peer_config import DataStep, PeerModelSettings
 
 
-class OwnWorld(World):
+class LocalPeerData(World):
     """The data of one peer, which may change from one round to the next."""
 
     def __init__(self, steps: Sequence[PeerData], begins: Sequence[int]) -> None:
@@ -69,9 +69,9 @@ def _moved(views: PeerSamples, pool: int) -> PeerSamples:
     )
 
 
-def own_world(steps: Sequence[DataStep], folder: Path) -> OwnWorld:
+def read_local_data(steps: Sequence[DataStep], folder: Path) -> LocalPeerData:
     """Read all data that are named in peer.yaml, which lies in `folder`."""
-    return OwnWorld([_read(step, folder) for step in steps], [step.round for step in steps])
+    return LocalPeerData([_read(step, folder) for step in steps], [step.round for step in steps])
 
 
 def model_builder(

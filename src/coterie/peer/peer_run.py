@@ -14,7 +14,7 @@ from typing import BinaryIO
 from pydantic import TypeAdapter, ValidationError
 
 from coterie.errors import StorageError
-from coterie.peer.discovery.members import Members
+from coterie.peer.discovery.address_book import AddressBook
 from coterie.runtime.checkpoints import Checkpoints
 from coterie.runtime.recorder import Recorder
 from coterie.runtime.round import Round
@@ -27,7 +27,7 @@ STATUS, PEERS, MODELS = "status.json", "peers.json", "models.safetensors"
 
 
 @dataclass(frozen=True)
-class Status:
+class PeerStatus:
     """How a peer is doing, as it last said."""
 
     name: str
@@ -57,18 +57,18 @@ class Status:
 class PeerRun:
     """The folder in which a peer's rounds are recorded."""
 
-    def __init__(self, folder: Path, members: Members, rounds: int | None) -> None:
+    def __init__(self, folder: Path, address_book: AddressBook, rounds: int | None) -> None:
         self.folder = folder / RUN
         self._status_path = folder / STATUS
-        self._members = members
+        self._address_book = address_book
         self._num_named = 0
         make_folder(self.folder)
         self.recorder = Recorder(self.folder)
         self.checkpoints = Checkpoints(self.folder / "checkpoints")
-        identity = members.identity
-        self.status = Status(identity.name, identity.peer_id, os.getpid(), rounds=rounds)
+        identity = address_book.identity
+        self.status = PeerStatus(identity.name, identity.peer_id, os.getpid(), rounds=rounds)
 
-    def note(self, now: Round, **more: object) -> None:
+    def record_round(self, now: Round, **more: object) -> None:
         """Take in a finished round, and what else there is to say; the recorder has it already."""
         self._name_peers()
         kinds = now.exchanges.kind
@@ -77,7 +77,7 @@ class PeerRun:
             for kind, here in zip(kinds, now.exchanges.delivered, strict=True)
         ]
         tested = _known(now, "test_accuracy")
-        self.tell(
+        self.update_status(
             state="running",
             round=now.number,
             validation_accuracy=_known(now, "validation_accuracy_trained"),
@@ -87,7 +87,7 @@ class PeerRun:
             **more,
         )
 
-    def tell(self, **changes: object) -> None:
+    def update_status(self, **changes: object) -> None:
         """Change the status and write it where `coterie peer status` finds it."""
         self.status = replace(self.status, **changes, updated=time.time())  # type: ignore[arg-type]
         write_text(self._status_path, json.dumps(asdict(self.status), indent=2), lasting=False)
@@ -105,21 +105,21 @@ class PeerRun:
 
     def _name_peers(self) -> None:
         """Write down who is behind the numbers in the records."""
-        count = self._members.num_peers
+        count = self._address_book.num_peers
         if count != self._num_named:
-            ids = [self._members.id_of(number) for number in range(count)]
-            named = [{"id": each, "name": self._members.name_of(each)} for each in ids]
+            ids = [self._address_book.id_of(number) for number in range(count)]
+            named = [{"id": each, "name": self._address_book.name_of(each)} for each in ids]
             write_text(self.folder / PEERS, json.dumps(named, indent=2))
             self._num_named = count
 
 
-def read_status(folder: Path) -> Status | None:
+def read_status(folder: Path) -> PeerStatus | None:
     """Return what a peer last said about itself; None if it has never run."""
     path = folder / STATUS
     if not path.exists():
         return None
     try:
-        return TypeAdapter(Status).validate_json(read_small(path))
+        return TypeAdapter(PeerStatus).validate_json(read_small(path))
     except ValidationError:
         raise StorageError(f"{path} is damaged; the peer writes it anew when it runs.") from None
 

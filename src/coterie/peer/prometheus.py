@@ -8,16 +8,16 @@ from contextlib import contextmanager
 from typing import Any
 
 from coterie.errors import ConfigError
-from coterie.peer.peer_run import Status
-from coterie.peer.refusals import Rejections
-from coterie.peer.transport.context import Station
+from coterie.peer.peer_run import PeerStatus
+from coterie.peer.refusals import RefusalCounts
+from coterie.peer.transport.context import PeerContext
 
 Labels = tuple[str, ...]
 
 
 @contextmanager
 def metrics_served(
-    port: int | None, station: Station, status: Callable[[], Status]
+    port: int | None, context: PeerContext, status: Callable[[], PeerStatus]
 ) -> Iterator[None]:
     """Serve the metrics of a peer on this computer, if a port is given."""
     if port is None:
@@ -31,7 +31,7 @@ def metrics_served(
             "'coterie[prometheus]', or leave the setting out."
         ) from None
     registry = CollectorRegistry()
-    registry.register(_Collector(station, status))
+    registry.register(_Collector(context, status))
     try:
         server, thread = start_http_server(port, addr="127.0.0.1", registry=registry)
     except OSError as error:
@@ -49,8 +49,8 @@ def metrics_served(
 class _Collector:
     """Reads the counters when somebody asks; nothing is counted twice."""
 
-    def __init__(self, station: Station, status: Callable[[], Status]) -> None:
-        self._station = station
+    def __init__(self, context: PeerContext, status: Callable[[], PeerStatus]) -> None:
+        self._context = context
         self._status = status
 
     def collect(self) -> Iterator[Any]:
@@ -65,26 +65,26 @@ class _Collector:
         ):
             if value is not None:
                 yield _gauge(name, "Of my own data, as last measured.", value)
-        traffic = self._station.traffic
+        traffic = self._context.traffic
         yield self._by_peer("bytes_received", "Bytes of models.", traffic.bytes_received)
         yield self._by_peer("bytes_sent", "Bytes of models.", traffic.bytes_sent)
         yield self._by_method("calls", "Calls I made.", traffic.calls)
         yield self._by_method("call_failures", "Calls I made that failed.", traffic.failures)
         yield self._by_method("served", "Calls I answered.", traffic.served)
-        yield self._by_reason("refused", "What I refused.", self._station.rejections)
-        yield self._by_reason("not_got", "What others did not give.", self._station.refusals)
+        yield self._by_reason("refused", "What I refused.", self._context.refused)
+        yield self._by_reason("not_got", "What others did not give.", self._context.failures)
 
     def _by_peer(self, name: str, text: str, counts: Counter[str]) -> Any:
-        rows = [((self._station.members.name_of(who),), n) for who, n in counts.copy().items()]
+        rows = [((self._context.address_book.name_of(who),), n) for who, n in counts.copy().items()]
         return _counter(name, text, ("peer",), rows)
 
     def _by_method(self, name: str, text: str, counts: Counter[tuple[str, str]]) -> Any:
-        names = self._station.members.name_of
+        names = self._context.address_book.name_of
         rows = [((names(who), method), n) for (who, method), n in counts.copy().items()]
         return _counter(name, text, ("peer", "method"), rows)
 
-    def _by_reason(self, name: str, text: str, counted: Rejections) -> Any:
-        names = self._station.members.name_of
+    def _by_reason(self, name: str, text: str, counted: RefusalCounts) -> Any:
+        names = self._context.address_book.name_of
         rows = [((names(who), why.value), n) for who, why, n in counted.rows()]
         return _counter(name, text, ("peer", "reason"), rows)
 

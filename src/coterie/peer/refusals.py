@@ -50,7 +50,7 @@ class Reason(Enum):
     UNREACHABLE = "unreachable"
 
 
-class Rejected(Exception):  # noqa: N818 — what happened says more than -Error
+class Refused(Exception):  # noqa: N818 — what happened says more than -Error
     """Something from outside was refused; `reason` says why for programs, the text for people."""
 
     def __init__(self, reason: Reason, detail: str) -> None:
@@ -59,7 +59,7 @@ class Rejected(Exception):  # noqa: N818 — what happened says more than -Error
         self.detail = detail
 
 
-class Rejections:
+class RefusalCounts:
     """How often which peer was refused for which reason."""
 
     def __init__(self, what: str = "refused") -> None:

@@ -6,47 +6,41 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 
-from coterie.peer.model_scoring import Judge
-from coterie.peer.refusals import Reason, Rejected
-from coterie.peer.transport.interface import (
-    Host,
-    Model,
-    PeerKey,
-    Phase,
-    Published,
-    Pulled,
-    Vector,
-)
+from coterie.peer.model_scoring import ModelScorer
+from coterie.peer.refusals import Reason, Refused
+from coterie.peer.transport.service_interface import PublishedModel, PulledModel, ServiceInterface
+from coterie.peer.types import PeerKey
+from coterie.peer.wire.model import Model, Phase, Vector
 
 NUM_KEPT = 2
 """How many published models are kept: a peer may still need the one before the newest."""
 
 
-class PeerHost(Host):
+class PeerService(ServiceInterface):
     """What others may know of me; lives on the event loop."""
 
     def __init__(
         self,
-        judge: Judge,
+        scorer: ModelScorer,
         *,
         answers_scores: bool,
         takes_pushes: bool,
         listens: bool,
         largest_inbox: int,
     ) -> None:
-        self._judge = judge
+        self._scorer = scorer
         self._answers_scores = answers_scores
         self._takes_pushes = takes_pushes
         self._listens = listens
         self._largest_inbox = largest_inbox
-        self._kept: dict[int, Published] = {}
+        self._kept: dict[int, PublishedModel] = {}
         self._round, self._phase = 0, Phase.ENTERED
-        self._inbox: dict[PeerKey, Pulled] = {}
+        self._inbox: dict[PeerKey, PulledModel] = {}
         self._told: dict[PeerKey, dict[int, float]] = {}
         """What each peer said in which of its rounds, the last two."""
         self._news = asyncio.Condition()
 
-    async def reach(self, round_number: int, phase: Phase) -> None:
+    async def set_progress(self, round_number: int, phase: Phase) -> None:
         """Note how far I am; phases of a round only go forward."""
         async with self._news:
             self._round, self._phase = max((self._round, self._phase), (round_number, phase))
@@ -55,12 +49,16 @@ class PeerHost(Host):
     async def publish(self, round_number: int, num_samples: int, model: Model) -> None:
         """Offer a model from now on, and forget the oldest."""
         async with self._news:
-            self._kept[round_number] = Published(round_number, num_samples, time.monotonic(), model)
+            self._kept[round_number] = PublishedModel(
+                round_number, num_samples, time.monotonic(), model
+            )
             for old in sorted(self._kept)[:-NUM_KEPT]:
                 del self._kept[old]
-        await self.reach(round_number, Phase.PUBLISHED)
+        await self.set_progress(round_number, Phase.PUBLISHED)
 
-    async def published(self, round_number: int | None, wait_seconds: float) -> Published | None:
+    async def get_published(
+        self, round_number: int | None, wait_seconds: float
+    ) -> PublishedModel | None:
         """Return the model of a round, or the newest; None if it is not there in time."""
         await self._wait(lambda: self._has(round_number), wait_seconds)
         if round_number is None:
@@ -73,7 +71,7 @@ class PeerHost(Host):
             return False
         return round_number is None or max(self._kept) >= round_number
 
-    async def reached(
+    async def wait_for_phase(
         self, round_number: int, phase: Phase, wait_seconds: float
     ) -> tuple[int, Phase, int | None]:
         """Wait for a phase of a round; return how far I am, and the newest published round."""
@@ -82,7 +80,7 @@ class PeerHost(Host):
 
     async def score(self, model: Vector, metric: str, round_number: int | None) -> float:
         """Measure somebody's model on my training data, of a round or of now."""
-        return await self._judge.measure(
+        return await self._scorer.score(
             model, metric, self._round if round_number is None else round_number
         )
 
@@ -92,17 +90,17 @@ class PeerHost(Host):
 
         Whoever has a model scored by me learns something about my data.
         """
-        return self._judge.metrics if self._answers_scores else frozenset()
+        return self._scorer.metrics if self._answers_scores else frozenset()
 
     @property
     def takes_pushes(self) -> bool:
         """Whether my strategy receives models that are pushed."""
         return self._takes_pushes
 
-    async def receive(self, pulled: Pulled) -> None:
+    async def store_pushed(self, pulled: PulledModel) -> None:
         """Keep a pushed model until my strategy asks for it; of each sender the newest."""
         if pulled.peer_id not in self._inbox and len(self._inbox) >= self._largest_inbox:
-            raise Rejected(Reason.BUSY, f"{self._largest_inbox} models are waiting for me already")
+            raise Refused(Reason.BUSY, f"{self._largest_inbox} models are waiting for me already")
         self._inbox[pulled.peer_id] = pulled
 
     @property
@@ -110,7 +108,7 @@ class PeerHost(Host):
         """Whether my strategy hears what others tell."""
         return self._listens
 
-    async def hear(self, peer_id: PeerKey, value: float, round_number: int) -> None:
+    async def store_told(self, peer_id: PeerKey, value: float, round_number: int) -> None:
         """Keep what somebody told me until my strategy asks for it."""
         said = self._told.setdefault(peer_id, {})
         said[round_number] = value
@@ -144,7 +142,7 @@ class PeerHost(Host):
             for who, said in saved.items()
         }
 
-    def take_arrivals(self) -> dict[PeerKey, Pulled]:
+    def take_pushed(self) -> dict[PeerKey, PulledModel]:
         """Return what was pushed to me since I last asked."""
         arrivals, self._inbox = self._inbox, {}
         return arrivals

@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
-from coterie.peer.peer_run import Status, read_status
+from coterie.peer.peer_run import PeerStatus, read_status
 from coterie.peer.security.identity import load_certificate
 from coterie.peer.security.trust import TrustStore
 from coterie.storage.files import is_locked
@@ -45,7 +45,7 @@ def _trusted(folder: Path) -> str:
     return f"{len(names)}: {', '.join(sorted(names))}" if names else "nobody yet"
 
 
-def _state(found: Status | None, *, is_running: bool) -> str:
+def _state(found: PeerStatus | None, *, is_running: bool) -> str:
     if found is None:
         return "starting" if is_running else "has never run"
     if is_running:
@@ -54,7 +54,7 @@ def _state(found: Status | None, *, is_running: bool) -> str:
     return found.state if found.state in ("finished", "stopped") else "ended without a word"
 
 
-def _progress(found: Status) -> dict[str, str]:
+def _progress(found: PeerStatus) -> dict[str, str]:
     rounds = "until stopped" if found.rounds is None else f"of {found.rounds}"
     accuracies = {
         "validation": found.validation_accuracy,

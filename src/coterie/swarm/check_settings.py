@@ -13,7 +13,7 @@ from coterie.settings import checked
 from coterie.swarm.peer_folders import shared_settings
 
 
-def all_for_real_peers(
+def adapt_all_for_real_peers(
     configs: Sequence[RunConfig], network: Sequence[str] | None, *, own_pace: bool
 ) -> tuple[list[RunConfig], list[str]]:
     """Return the settings of runs by real peers, and what had to be left out, each said once.
@@ -21,12 +21,12 @@ def all_for_real_peers(
     `network` holds the texts of --network KEY=VALUE.
     """
     settings = network_settings(network)
-    fitting = [for_real_peers(config, settings, own_pace=own_pace) for config in configs]
+    fitting = [adapt_for_real_peers(config, settings, own_pace=own_pace) for config in configs]
     notes = dict.fromkeys(note for _, told in fitting for note in told)
     return [config for config, _ in fitting], list(notes)
 
 
-def for_real_peers(
+def adapt_for_real_peers(
     config: RunConfig, network: dict[str, Any], *, own_pace: bool
 ) -> tuple[RunConfig, list[str]]:
     """Return the settings of a run by real peers, and what had to be left out.

@@ -23,10 +23,10 @@ from coterie.runtime.round import Round
 from coterie.simulation.simulation import Simulation
 from coterie.storage.tensor_files import map_tensor
 from coterie.strategies import make_strategy
-from coterie.swarm.merge_records import PeerRecords, Tables, as_round, joined
+from coterie.swarm.merge_records import PeerRecords, Tables, join_records, to_round
 
 
-class Gatherer:
+class RecordCollector:
     """The run folder of a swarm, which grows along with the records of its peers."""
 
     def __init__(self, run: Run, world: Scenario, folders: Sequence[Path]) -> None:
@@ -35,9 +35,9 @@ class Gatherer:
         self._folders = folders
         self._ids = read_peer_config(folders[0]).roster
         self._recorder = Recorder(run.folder)
-        self._begin_anew()
+        self._start_over()
 
-    def _begin_anew(self) -> None:
+    def _start_over(self) -> None:
         # What peers have recorded is the source: nothing is lost by joining it once more.
         self._peers = [PeerRecords(folder, self._ids) for folder in self._folders]
         self._recorder.rewind(0)
@@ -45,30 +45,30 @@ class Gatherer:
         """How many rounds have been gathered."""
         self._tests = _LastTests(self._world)
 
-    def gather(self, going: Collection[int]) -> None:
+    def collect(self, running: Collection[int]) -> None:
         """Take in the rounds that everybody of whom more is to come has ended."""
         for peer in self._peers:
             peer.refresh()
         ends = [peer.last_round for peer in self._peers]
-        last = min((ends[number] for number in going), default=max(ends))
+        last = min((ends[number] for number in running), default=max(ends))
         if last < self.num_rounds:
             return
-        for number, tables in joined(self._peers, self.num_rounds, last).items():
-            now = as_round(number, tables, self._world)
+        for number, tables in join_records(self._peers, self.num_rounds, last).items():
+            now = to_round(number, tables, self._world)
             self._tests.fill_in(now)
             self._recorder.add(now, _seconds(tables))
         self.num_rounds = last + 1
         self._recorder.flush()
 
-    def gather_rest(self, *, anew: bool) -> None:
+    def collect_rest(self, *, from_start: bool) -> None:
         """Take in what there is when all peers have ended; `anew` joins everything once more.
 
         Whoever was killed did a round again that may have been gathered already; and at its own
         pace, a peer may merge a model rounds after it was pushed.
         """
-        if anew:
-            self._begin_anew()
-        self.gather(())
+        if from_start:
+            self._start_over()
+        self.collect(())
 
     def finish(self, tell: Tell) -> None:
         """Sum up the run when everybody has done all rounds: the last thing to do."""

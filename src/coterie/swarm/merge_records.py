@@ -68,7 +68,7 @@ class PeerRecords:
         }
 
 
-def joined(peers: Sequence[PeerRecords], first: int, last: int) -> dict[int, Tables]:
+def join_records(peers: Sequence[PeerRecords], first: int, last: int) -> dict[int, Tables]:
     """Return the rows of all peers for each of some rounds; rows of one round by peers."""
     tables = {name: _joined_table(peers, name, first, last) for name in NEEDED}
     _weigh_pushes(tables["exchanges"], lambda: _joined_table(peers, "arrivals", 0, LAST))
@@ -81,7 +81,7 @@ def joined(peers: Sequence[PeerRecords], first: int, last: int) -> dict[int, Tab
     return rounds
 
 
-def as_round(number: int, tables: Tables, world: World) -> Round:
+def to_round(number: int, tables: Tables, world: World) -> Round:
     """Return what all peers have recorded of a round as if one simulation had run it."""
     step = world.step_of(number)
     clusters = world.clusters(step)

@@ -44,7 +44,7 @@ def peer_folders(run: Path, num_peers: int) -> list[Path]:
     return [run / PEERS / f"peer-{number:03d}" for number in range(num_peers)]
 
 
-def find_or_lay_out(folder: Path, config: RunConfig, scenario: Scenario) -> list[Path]:
+def find_or_create_folders(folder: Path, config: RunConfig, scenario: Scenario) -> list[Path]:
     """Return the folders of a run's peers; those of an earlier, unfinished one are used again."""
     folders = peer_folders(folder, scenario.num_peers)
     if all((each / SETTINGS).exists() for each in folders):
@@ -52,10 +52,10 @@ def find_or_lay_out(folder: Path, config: RunConfig, scenario: Scenario) -> list
     with explained(f"remove {folder / PEERS}"):
         shutil.rmtree(folder / PEERS, ignore_errors=True)
     swarm = config.swarm
-    return lay_out(folder, config, scenario, swarm.network, aligned=not swarm.own_pace)
+    return create_peer_folders(folder, config, scenario, swarm.network, aligned=not swarm.own_pace)
 
 
-def lay_out(
+def create_peer_folders(
     folder: Path, config: RunConfig, scenario: Scenario, network: dict[str, Any], *, aligned: bool
 ) -> list[Path]:
     """Make the folders of all peers, who trust each other; return them in order."""
@@ -102,7 +102,7 @@ def _among_ourselves(network: dict[str, Any]) -> dict[str, Any]:
     return {**network, "limits": {"samples_ratio": LARGEST_SAMPLES, **limits}}
 
 
-def tidy(folders: Sequence[Path]) -> None:
+def clean_up(folders: Sequence[Path]) -> None:
     """Remove the keys, data and records of peers that have finished; what they said stays."""
     for folder in folders:
         with explained(f"tidy up {folder}"):

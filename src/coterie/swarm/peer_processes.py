@@ -65,7 +65,7 @@ def _terminal_kept_away() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def last_words(folder: Path) -> str:
+def last_error(folder: Path) -> str:
     """Return the error that the peer of a folder ended with, or the last line it wrote."""
     with explained(f"read what the peer in {folder} said"):
         text = (folder / LOG).read_bytes()[-LAST_BYTES:].decode(errors="replace").strip()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from coterie.errors import CoterieError, WorkerDied
 from coterie.learning.choice import Tell
-from coterie.peer.peer_run import Status, read_status
+from coterie.peer.peer_run import PeerStatus, read_status
 from coterie.swarm import peer_processes
 
 MOST_RESTARTS = 3
@@ -25,7 +25,7 @@ Start = Callable[[Path], BaseProcess]
 
 
 @dataclass
-class Member:
+class SwarmPeer:
     """One peer of the swarm."""
 
     number: int
@@ -41,12 +41,12 @@ class Member:
         return self.folder.name
 
     @property
-    def is_going(self) -> bool:
+    def is_running(self) -> bool:
         """Whether more is to come of it."""
         return self.process is not None
 
     @property
-    def status(self) -> Status | None:
+    def status(self) -> PeerStatus | None:
         """What it last said about itself."""
         return read_status(self.folder)
 
@@ -63,93 +63,93 @@ class Supervisor:
     def __init__(
         self, folders: Sequence[Path], tell: Tell, start: Start = peer_processes.start
     ) -> None:
-        self.members = [Member(number, folder) for number, folder in enumerate(folders)]
+        self.peers = [SwarmPeer(number, folder) for number, folder in enumerate(folders)]
         self._tell = tell
         self._start = start
         self._deadline: float | None = None
 
     def __enter__(self) -> Supervisor:
-        for member in self.members:
-            member.process = self._start(member.folder)
+        for peer in self.peers:
+            peer.process = self._start(peer.folder)
         return self
 
     def __exit__(self, *_: object) -> None:
-        left = [member.process for member in self.members if member.process is not None]
+        left = [peer.process for peer in self.peers if peer.process is not None]
         for process in left:
             process.kill()
         for process in left:
             process.join()
 
     @property
-    def going(self) -> list[Member]:
+    def running(self) -> list[SwarmPeer]:
         """Those of whom more is to come."""
-        return [member for member in self.members if member.is_going]
+        return [peer for peer in self.peers if peer.is_running]
 
     @property
     def errors(self) -> list[CoterieError]:
         """Why peers have ended for good before their last round."""
-        return [member.error for member in self.members if member.error is not None]
+        return [peer.error for peer in self.peers if peer.error is not None]
 
     @property
     def has_failed_at_once(self) -> bool:
         """Whether somebody never got to its first round: then nothing useful can come of it."""
-        failed = [member.status for member in self.members if member.error is not None]
+        failed = [peer.status for peer in self.peers if peer.error is not None]
         return any(status is None or status.round < 0 for status in failed)
 
     @property
     def num_restarts(self) -> int:
         """How often peers were started again, in all."""
-        return sum(member.num_restarts for member in self.members)
+        return sum(peer.num_restarts for peer in self.peers)
 
     def stop(self) -> None:
         """Ask everybody to save and to say goodbye; may be called again and again."""
         if self._deadline is not None:
             return
         self._deadline = time.monotonic() + STOP_SECONDS
-        for member in self.members:
-            if member.process is not None:
-                member.process.terminate()
+        for peer in self.peers:
+            if peer.process is not None:
+                peer.process.terminate()
 
-    def look_after(self, seconds: float) -> None:
+    def supervise(self, seconds: float) -> None:
         """Wait at most so long for somebody to end, and do what is to be done then."""
-        wait([member.process.sentinel for member in self.members if member.process], seconds)
-        for member in self.members:
-            if member.process is not None and member.process.exitcode is not None:
-                self._take_leave(member, member.process.exitcode)
+        wait([peer.process.sentinel for peer in self.peers if peer.process], seconds)
+        for peer in self.peers:
+            if peer.process is not None and peer.process.exitcode is not None:
+                self._take_leave(peer, peer.process.exitcode)
         if self._deadline is not None and time.monotonic() > self._deadline:
-            for member in self.going:
-                if member.process is not None:
-                    member.process.kill()
+            for peer in self.running:
+                if peer.process is not None:
+                    peer.process.kill()
 
-    def _take_leave(self, member: Member, code: int) -> None:
-        member.process = None
-        if self._deadline is not None or member.has_finished:
+    def _take_leave(self, peer: SwarmPeer, code: int) -> None:
+        peer.process = None
+        if self._deadline is not None or peer.has_finished:
             return
         if code in ERRORS:
-            said = peer_processes.last_words(member.folder)
-            member.error = ERRORS[code](f"{member.name}: {said}")
+            said = peer_processes.last_error(peer.folder)
+            peer.error = ERRORS[code](f"{peer.name}: {said}")
         elif code == 0:
-            member.error = WorkerDied(f"{member.name} was stopped by somebody else.")
-        elif member.num_restarts < MOST_RESTARTS:
-            self._restart(member, code)
+            peer.error = WorkerDied(f"{peer.name} was stopped by somebody else.")
+        elif peer.num_restarts < MOST_RESTARTS:
+            self._restart(peer, code)
         else:
-            member.error = WorkerDied(
-                f"{member.name} {_what_happened(code)}, after {MOST_RESTARTS} restarts already. "
-                f"What it said is in {member.folder / peer_processes.LOG}."
+            peer.error = WorkerDied(
+                f"{peer.name} {_what_happened(code)}, after {MOST_RESTARTS} restarts already. "
+                f"What it said is in {peer.folder / peer_processes.LOG}."
             )
-        if member.error is not None and self.going:
+        if peer.error is not None and self.running:
             others = "are stopped, too" if self.has_failed_at_once else "go on without it"
-            self._tell(f"{member.error} The others {others}.")
+            self._tell(f"{peer.error} The others {others}.")
 
-    def _restart(self, member: Member, code: int) -> None:
-        member.num_restarts += 1
-        status = member.status
+    def _restart(self, peer: SwarmPeer, code: int) -> None:
+        peer.num_restarts += 1
+        status = peer.status
         when = "in its first round" if status is None else f"after round {status.round}"
         self._tell(
-            f"{member.name} {_what_happened(code)} {when} and is started again "
-            f"({member.num_restarts} of {MOST_RESTARTS} times)."
+            f"{peer.name} {_what_happened(code)} {when} and is started again "
+            f"({peer.num_restarts} of {MOST_RESTARTS} times)."
         )
-        member.process = self._start(member.folder)
+        peer.process = self._start(peer.folder)
 
 
 def _what_happened(code: int) -> str:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from google.protobuf.message import DecodeError
 
 from coterie.errors import ConfigError
-from coterie.peer.refusals import Reason, Rejected
+from coterie.peer.refusals import Reason, Refused
 from coterie.peer.security.certificates import Certificate, clean_name
 from coterie.peer.security.identity import Identity
 from coterie.peer.security.trust import TrustStore
-from coterie.peer.transport.interface import PeerKey
+from coterie.peer.types import PeerKey
 from coterie.peer.wire import field_bounds, protocol_pb2
 from coterie.peer.wire.field_bounds import LARGEST_ADDRESS
 
@@ -81,11 +81,11 @@ def open_address(
     record = _parse(signed)
     peer_id = record.peer_id.hex()
     if not _signer(peer_id, trust, me).verify(signed.record, signed.signature):
-        raise Rejected(Reason.BAD_SIGNATURE, f"{peer_id} did not sign this address")
+        raise Refused(Reason.BAD_SIGNATURE, f"{peer_id} did not sign this address")
     try:
         split_address(record.address)
     except ConfigError as error:
-        raise Rejected(Reason.MALFORMED, str(error)) from error
+        raise Refused(Reason.MALFORMED, str(error)) from error
     name = clean_name(record.name)
     return Address(peer_id, record.address, record.sequence, record.instance, name)
 
@@ -95,7 +95,7 @@ def _parse(signed: protocol_pb2.SignedAddress) -> protocol_pb2.AddressRecord:
     try:
         record = protocol_pb2.AddressRecord.FromString(signed.record)
     except DecodeError as error:
-        raise Rejected(Reason.MALFORMED, "bytes that are not a record of an address") from error
+        raise Refused(Reason.MALFORMED, "bytes that are not a record of an address") from error
     field_bounds.require(record)
     return record
 
@@ -105,7 +105,7 @@ def _signer(peer_id: PeerKey, trust: TrustStore, me: Identity | None) -> Certifi
         return me.certificate
     certificate = trust.get(peer_id)
     if certificate is None or not certificate.is_valid:
-        raise Rejected(Reason.UNTRUSTED, f"the address of {peer_id}, who is not trusted")
+        raise Refused(Reason.UNTRUSTED, f"the address of {peer_id}, who is not trusted")
     return certificate
 
 

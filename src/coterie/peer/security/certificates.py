@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from coterie.errors import ConfigError
-from coterie.peer.transport.interface import PeerKey
+from coterie.peer.types import PeerKey
 
 KEY = "key.pem"
 CERTIFICATE = "certificate.pem"

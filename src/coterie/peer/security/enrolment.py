@@ -69,7 +69,7 @@ seed: 0
 
 
 @dataclass(frozen=True)
-class Trusted:
+class TrustResult:
     """Who is trusted now."""
 
     certificate: Certificate
@@ -88,13 +88,13 @@ def enrol(name: str, folder: Path | None = None) -> tuple[Identity, Path]:
     return identity, folder
 
 
-def trust(file: Path, folder: Path) -> Trusted:
+def trust(file: Path, folder: Path) -> TrustResult:
     """Trust the owner of a certificate from now on."""
     load_certificate(folder)  # refuses what is not the folder of a peer
     store = TrustStore(folder)
     before = store.certificates()
     certificate = store.add(_read(file), str(file))
-    return Trusted(certificate, is_new=certificate.peer_id not in before)
+    return TrustResult(certificate, is_new=certificate.peer_id not in before)
 
 
 def untrust(who: str, folder: Path) -> Certificate:

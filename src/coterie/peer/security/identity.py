@@ -33,7 +33,7 @@ from coterie.peer.security.certificates import (
     read_small_file,
     self_signed,
 )
-from coterie.peer.transport.interface import PeerKey
+from coterie.peer.types import PeerKey
 from coterie.storage.files import locked, make_folder, write_text
 
 __all__ = [

@@ -27,7 +27,7 @@ from coterie.peer.security.certificates import (
     read_small_file,
 )
 from coterie.peer.security.identity import load_certificate
-from coterie.peer.transport.interface import PeerKey
+from coterie.peer.types import PeerKey
 from coterie.storage.files import PARTIAL, make_folder, remove_files, write_text
 
 TRUSTED = "trusted"

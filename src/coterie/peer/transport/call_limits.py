@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from coterie.peer.refusals import Reason, Rejected
-from coterie.peer.transport.interface import PeerKey
-from coterie.peer.transport.settings import LimitSettings
-
-Clock = Callable[[], float]
+from coterie.peer.refusals import Reason, Refused
+from coterie.peer.transport_settings import LimitSettings
+from coterie.peer.types import Clock, PeerKey
 
 
 class TokenBucket:
@@ -52,10 +50,10 @@ class Slots:
         self._what = what
 
     @contextmanager
-    def taken(self) -> Iterator[None]:
+    def hold(self) -> Iterator[None]:
         """Hold a slot; refuse at once if there is none, because waiting would pile up."""
         if self._free < 1:
-            raise Rejected(Reason.BUSY, f"too many {self._what} at once; try again later")
+            raise Refused(Reason.BUSY, f"too many {self._what} at once; try again later")
         self._free -= 1
         try:
             yield
@@ -71,7 +69,7 @@ class _Share:
     bytes: TokenBucket
     calls_at_once: Slots
     pulls_at_once: Slots
-    gifts_at_once: Slots
+    accepted_at_once: Slots
     round: int = -1
     num_scores: int = 0
     num_pushes: int = 0
@@ -89,7 +87,7 @@ class PeerLimits:
     def __len__(self) -> int:
         return len(self._shares)
 
-    def keep(self, trusted: Collection[PeerKey]) -> None:
+    def forget_others(self, trusted: Collection[PeerKey]) -> None:
         """Forget everybody else."""
         for peer_id in [each for each in self._shares if each not in trusted]:
             del self._shares[peer_id]
@@ -98,9 +96,9 @@ class PeerLimits:
     def call(self, peer_id: PeerKey) -> Iterator[None]:
         """Let one call through, or refuse it."""
         share = self._share(peer_id)
-        with share.calls_at_once.taken():
+        with share.calls_at_once.hold():
             if not share.calls.take():
-                raise Rejected(
+                raise Refused(
                     Reason.QUOTA, f"more than {self._settings.calls_per_minute} calls per minute"
                 )
             yield
@@ -109,37 +107,37 @@ class PeerLimits:
     def pull(self, peer_id: PeerKey) -> Iterator[None]:
         """Let one transfer of a model begin, or refuse it."""
         share = self._share(peer_id)
-        with share.pulls_at_once.taken():
+        with share.pulls_at_once.hold():
             if share.bytes.tokens <= 0:
-                raise Rejected(
+                raise Refused(
                     Reason.QUOTA, f"more than {self._settings.bytes_per_minute} bytes per minute"
                 )
             yield
 
     @contextmanager
-    def gift(self, peer_id: PeerKey) -> Iterator[None]:
+    def accept_model(self, peer_id: PeerKey) -> Iterator[None]:
         """Let a peer have me take in one model, to score it or as a push, or refuse it."""
-        with self._share(peer_id).gifts_at_once.taken(), self._inbox.taken():
+        with self._share(peer_id).accepted_at_once.hold(), self._inbox.hold():
             yield
 
-    def sent(self, peer_id: PeerKey, num_bytes: int) -> None:
+    def record_sent(self, peer_id: PeerKey, num_bytes: int) -> None:
         """Note bytes of a model on their way to a peer."""
         self._share(peer_id).bytes.spend(num_bytes)
 
-    def score(self, peer_id: PeerKey, round_number: int) -> None:
+    def count_score(self, peer_id: PeerKey, round_number: int) -> None:
         """Let a peer have one model scored in my current round, or refuse it."""
         share = self._share_of_round(peer_id, round_number)
         if share.num_scores >= self._settings.scores_per_round:
-            raise Rejected(
+            raise Refused(
                 Reason.QUOTA, f"more than {self._settings.scores_per_round} scores in a round"
             )
         share.num_scores += 1
 
-    def push(self, peer_id: PeerKey, round_number: int) -> None:
+    def count_push(self, peer_id: PeerKey, round_number: int) -> None:
         """Let a peer push one model in my current round, or refuse it."""
         share = self._share_of_round(peer_id, round_number)
         if share.num_pushes >= self._settings.pushes_per_round:
-            raise Rejected(
+            raise Refused(
                 Reason.QUOTA, f"more than {self._settings.pushes_per_round} pushes in a round"
             )
         share.num_pushes += 1
@@ -180,7 +178,7 @@ class Pace:
         if self._until is None:
             self._until = self._clock() + self._window
 
-    def moved(self, num_bytes: int) -> None:
+    def record_progress(self, num_bytes: int) -> None:
         """Note progress."""
         if self._until is not None:
             latest = self._clock() + self._window

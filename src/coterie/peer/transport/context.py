@@ -7,30 +7,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from coterie.models.layout import Layout
-from coterie.peer.discovery.members import Members
-from coterie.peer.refusals import Rejections
+from coterie.peer.discovery.address_book import AddressBook
+from coterie.peer.refusals import RefusalCounts
 from coterie.peer.security.identity import Identity
 from coterie.peer.security.trust import TrustStore
-from coterie.peer.transport.payload_cache import Offers
-from coterie.peer.transport.settings import TransportSettings
+from coterie.peer.transport.payload_cache import PayloadCache
 from coterie.peer.transport.traffic import Traffic
+from coterie.peer.transport_settings import TransportSettings
 from coterie.peer.wire.payload import Encoding
 from coterie.peer.wire.payload_decoder import DecoderLimits
 from coterie.strategies.strategy import Range
 
 
 @dataclass
-class Station:
+class PeerContext:
     """One peer as the network sees it."""
 
     identity: Identity
     trust: TrustStore
-    members: Members
+    address_book: AddressBook
     layout: Layout
     settings: TransportSettings = field(default_factory=TransportSettings)
-    rejections: Rejections = field(default_factory=Rejections)
+    refused: RefusalCounts = field(default_factory=RefusalCounts)
     """What I refused: what others asked of me, and what they sent."""
-    refusals: Rejections = field(default_factory=lambda: Rejections("not got"))
+    failures: RefusalCounts = field(default_factory=lambda: RefusalCounts("not got"))
     """What I did not get: others refused it, or were not there in time."""
     traffic: Traffic = field(default_factory=Traffic)
     told_range: Range = (-math.inf, math.inf)
@@ -39,7 +39,7 @@ class Station:
     """The tables of others' messages that my strategy reads, and what their numbers lie between."""
 
     def __post_init__(self) -> None:
-        self.offers = Offers(self.layout, self.encodings, self.table_ranges)
+        self.payload_cache = PayloadCache(self.layout, self.encodings, self.table_ranges)
 
     @property
     def encodings(self) -> frozenset[Encoding]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import grpc
 
-from coterie.peer.refusals import Reason, Rejected
+from coterie.peer.refusals import Reason, Refused
 
 REASON_KEY = "coterie-reason"
 LONGEST_DETAIL = 200
@@ -41,7 +41,7 @@ _REASONS = {
 """By the statuses that gRPC gives itself; a peer also tells the reason."""
 
 
-class Told(Rejected):
+class RefusedByPeer(Refused):
     """The peer itself refused, rather than that it or the network failed."""
 
 
@@ -59,13 +59,13 @@ def status_of(reason: Reason) -> grpc.StatusCode:
     return CODES.get(reason, grpc.StatusCode.INVALID_ARGUMENT)
 
 
-def refusal(error: grpc.aio.AioRpcError) -> Rejected:
+def refusal(error: grpc.aio.AioRpcError) -> Refused:
     """Return what a failed call means; text from outside is made fit for a terminal."""
     detail = _clean(error.details() or error.code().name)
     told = _told(error.trailing_metadata() or ())
     if told is not None:
-        return Told(told, detail)
-    return Rejected(_REASONS.get(error.code(), Reason.MALFORMED), detail)
+        return RefusedByPeer(told, detail)
+    return Refused(_REASONS.get(error.code(), Reason.MALFORMED), detail)
 
 
 def _told(metadata: Iterable[Any]) -> Reason | None:

@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from coterie.models.layout import Layout
-from coterie.peer.refusals import Reason, Rejected
-from coterie.peer.transport.interface import Part, PeerKey, Published
+from coterie.peer.refusals import Reason, Refused
+from coterie.peer.transport.service_interface import PublishedModel
+from coterie.peer.types import PeerKey
 from coterie.peer.wire import protocol_pb2 as wire
+from coterie.peer.wire.model import Part
 from coterie.peer.wire.payload import Encoding, Payload, encode
 from coterie.strategies.strategy import Range
 
@@ -34,7 +36,7 @@ class _Version:
     num_made_for: Counter[PeerKey] = field(default_factory=Counter)
 
 
-class Offers:
+class PayloadCache:
     """The payloads that can be pulled now; older ones are gone."""
 
     def __init__(
@@ -50,7 +52,7 @@ class Offers:
         self._payloads: dict[bytes, Payload] = {}
 
     async def manifest(
-        self, published: Published, parts: frozenset[Part], encoding: Encoding, asker: PeerKey
+        self, published: PublishedModel, parts: frozenset[Part], encoding: Encoding, asker: PeerKey
     ) -> wire.Manifest:
         """Offer parts of a model and say what can be pulled; plain if I do not encode so."""
         kind = (parts, encoding if encoding in self._encodings else Encoding.FLOAT32)
@@ -68,7 +70,7 @@ class Offers:
     def payload(self, digest: bytes) -> Payload:
         """Return what is to be pulled, unless it is gone."""
         if digest not in self._payloads:
-            raise Rejected(Reason.GONE, "this version is not offered any more")
+            raise Refused(Reason.GONE, "this version is not offered any more")
         return self._payloads[digest]
 
     async def close(self) -> None:
@@ -76,12 +78,12 @@ class Offers:
         making = [task for version in self._versions.values() for task in version.making.values()]
         await asyncio.gather(*making, return_exceptions=True)
 
-    async def _payload(self, published: Published, kind: Kind, asker: PeerKey) -> Payload:
+    async def _payload(self, published: PublishedModel, kind: Kind, asker: PeerKey) -> Payload:
         version = self._version(published)
         task = version.making.get(kind)
         if task is None or (task.done() and task.exception() is not None):
             if version.num_made_for[asker] == MOST_ENCODINGS_PER_PEER:
-                raise Rejected(Reason.QUOTA, "too many different parts of one model")
+                raise Refused(Reason.QUOTA, "too many different parts of one model")
             version.num_made_for[asker] += 1
             # In a thread, because calls must be answered meanwhile; once for all who ask.
             task = asyncio.create_task(
@@ -93,7 +95,7 @@ class Offers:
         self._keep_few(version)
         return payload
 
-    def _version(self, published: Published) -> _Version:
+    def _version(self, published: PublishedModel) -> _Version:
         key = (published.round, published.published_at)
         if key not in self._versions:
             self._versions[key] = _Version()

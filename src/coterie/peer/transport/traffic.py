@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from coterie.peer.transport.interface import PeerKey
+from coterie.peer.types import PeerKey
 
 
 class Traffic:

@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 
 from google.protobuf.message import Message
 
-from coterie.peer.refusals import Reason, Rejected
-from coterie.peer.transport.interface import Part, Phase
+from coterie.peer.refusals import Reason, Refused
+from coterie.peer.wire.model import Part, Phase
 from coterie.peer.wire.payload import Encoding
 
 VERSION = 1
@@ -38,7 +38,7 @@ MOST_ENCODINGS = 16
 
 
 @dataclass(frozen=True)
-class Whole:
+class IntegerRange:
     """A whole number between two, both included."""
 
     low: int
@@ -49,11 +49,11 @@ class Whole:
         """Refuse any other number."""
         if not self.low <= value <= self.high:
             expected = f"{self.low} to {self.high}" if self.low < self.high else str(self.low)
-            raise Rejected(self.reason, f"{name} is {value}, expected {expected}")
+            raise Refused(self.reason, f"{name} is {value}, expected {expected}")
 
 
 @dataclass(frozen=True)
-class Real:
+class NumberRange:
     """A number between two, both included; NaN is none."""
 
     low: float
@@ -63,14 +63,14 @@ class Real:
         """Refuse any other number."""
         is_finite = math.isfinite(value)
         if math.isnan(value) or not (is_finite or self.low <= value <= self.high):
-            raise Rejected(Reason.NOT_FINITE, f"{name} is {value}")
+            raise Refused(Reason.NOT_FINITE, f"{name} is {value}")
         if not self.low <= value <= self.high:
             detail = f"{name} is {value:.6g}, expected {self.low:g} to {self.high:g}"
-            raise Rejected(Reason.MALFORMED, detail)
+            raise Refused(Reason.MALFORMED, detail)
 
 
 @dataclass(frozen=True)
-class Length:
+class LengthRange:
     """Bytes, or a text, of so many bytes or characters."""
 
     low: int
@@ -80,11 +80,11 @@ class Length:
         """Refuse any other length."""
         if not self.low <= len(value) <= self.high:
             expected = f"{self.low} to {self.high}" if self.low < self.high else str(self.low)
-            raise Rejected(Reason.MALFORMED, f"{name} is {len(value)} long, expected {expected}")
+            raise Refused(Reason.MALFORMED, f"{name} is {len(value)} long, expected {expected}")
 
 
 @dataclass(frozen=True)
-class OneOf:
+class EnumValue:
     """A number of an enumeration: in messages from outside, any can stand there."""
 
     kind: type[IntEnum]
@@ -93,11 +93,11 @@ class OneOf:
         """Refuse a number that does not exist."""
         if value not in set(self.kind):
             detail = f"{name} is {value}: there is no such {self.kind.__name__.lower()}"
-            raise Rejected(Reason.MALFORMED, detail)
+            raise Refused(Reason.MALFORMED, detail)
 
 
 @dataclass(frozen=True)
-class Nested:
+class NestedMessage:
     """A message within a message."""
 
     def require(self, value: Message, name: str) -> None:
@@ -106,7 +106,7 @@ class Nested:
 
 
 @dataclass(frozen=True)
-class Anything:
+class Unchecked:
     """Any value is accepted here."""
 
     why: str
@@ -116,11 +116,11 @@ class Anything:
         """Accept it."""
 
 
-Rule: TypeAlias = Whole | Real | Length | OneOf | Nested | Anything
+Rule: TypeAlias = IntegerRange | NumberRange | LengthRange | EnumValue | NestedMessage | Unchecked
 
 
 @dataclass(frozen=True)
-class Several:
+class ListRule:
     """A list of at least and at most so many, perhaps all different."""
 
     each: Rule
@@ -133,79 +133,83 @@ class Several:
         found = list(values)
         if len(found) > self.high:
             detail = f"{name} has {len(found)} entries, at most {self.high} may be"
-            raise Rejected(Reason.TOO_LARGE, detail)
+            raise Refused(Reason.TOO_LARGE, detail)
         if len(found) < self.low:
-            raise Rejected(Reason.MALFORMED, f"{name} has {len(found)} entries, too few")
+            raise Refused(Reason.MALFORMED, f"{name} has {len(found)} entries, too few")
         for value in found:
             self.each.require(value, name)
         if self.are_distinct and len(set(found)) != len(found):
-            raise Rejected(Reason.MALFORMED, f"{name} names something twice")
+            raise Refused(Reason.MALFORMED, f"{name} names something twice")
 
 
-ROUND = Whole(0, LARGEST_ROUND)
-FINITE = Real(-sys.float_info.max, sys.float_info.max)
-WAIT = Anything("a wait ends with the deadline of the call, and that is bounded")
-INSTANCE = Length(INSTANCE_BYTES, INSTANCE_BYTES)
-DIGEST = Length(DIGEST_BYTES, DIGEST_BYTES)
-PARTS = Several(OneOf(Part), 1, len(Part), are_distinct=True)
+ROUND = IntegerRange(0, LARGEST_ROUND)
+FINITE = NumberRange(-sys.float_info.max, sys.float_info.max)
+WAIT = Unchecked("a wait ends with the deadline of the call, and that is bounded")
+INSTANCE = LengthRange(INSTANCE_BYTES, INSTANCE_BYTES)
+DIGEST = LengthRange(DIGEST_BYTES, DIGEST_BYTES)
+PARTS = ListRule(EnumValue(Part), 1, len(Part), are_distinct=True)
 
-BOUNDS: Mapping[str, Mapping[str, Rule | Several]] = {
+BOUNDS: Mapping[str, Mapping[str, Rule | ListRule]] = {
     "HelloMessage": {
-        "version": Whole(VERSION, VERSION, Reason.WRONG_VERSION),
-        "peer_id": Length(ID_BYTES, ID_BYTES),
-        "layout": Length(DIGEST_BYTES, DIGEST_BYTES),
+        "version": IntegerRange(VERSION, VERSION, Reason.WRONG_VERSION),
+        "peer_id": LengthRange(ID_BYTES, ID_BYTES),
+        "layout": LengthRange(DIGEST_BYTES, DIGEST_BYTES),
         "instance": INSTANCE,
-        "largest_payload": Anything("informative: a payload is judged by the receiver's layout"),
-        "encodings": Several(Anything("unknown ones are passed over"), 0, MOST_ENCODINGS),
-        "address": Nested(),
+        "largest_payload": Unchecked("informative: a payload is judged by the receiver's layout"),
+        "encodings": ListRule(Unchecked("unknown ones are passed over"), 0, MOST_ENCODINGS),
+        "address": NestedMessage(),
     },
     "SignedAddress": {
-        "record": Length(1, LARGEST_RECORD_BYTES),
-        "signature": Length(0, LARGEST_SIGNATURE_BYTES),
+        "record": LengthRange(1, LARGEST_RECORD_BYTES),
+        "signature": LengthRange(0, LARGEST_SIGNATURE_BYTES),
     },
     "AddressRecord": {
-        "peer_id": Length(ID_BYTES, ID_BYTES),
-        "address": Length(1, LARGEST_ADDRESS),
-        "sequence": Whole(0, LARGEST_SEQUENCE),
+        "peer_id": LengthRange(ID_BYTES, ID_BYTES),
+        "address": LengthRange(1, LARGEST_ADDRESS),
+        "sequence": IntegerRange(0, LARGEST_SEQUENCE),
         "instance": INSTANCE,
-        "name": Anything("a claim: made fit for printing, and used for nothing"),
+        "name": Unchecked("a claim: made fit for printing, and used for nothing"),
     },
-    "AddressList": {"addresses": Several(Nested(), 0, MOST_RECORDS)},
-    "AwaitRequest": {"round": ROUND, "phase": OneOf(Phase), "wait_milliseconds": WAIT},
+    "AddressList": {"addresses": ListRule(NestedMessage(), 0, MOST_RECORDS)},
+    "AwaitRequest": {"round": ROUND, "phase": EnumValue(Phase), "wait_milliseconds": WAIT},
     "StatusMessage": {
         "round": ROUND,
-        "phase": OneOf(Phase),
-        "published": Anything("both values mean something"),
+        "phase": EnumValue(Phase),
+        "published": Unchecked("both values mean something"),
         "published_round": ROUND,
         "instance": INSTANCE,
     },
     "ManifestRequest": {
         "round": ROUND,
         "parts": PARTS,
-        "encoding": OneOf(Encoding),
+        "encoding": EnumValue(Encoding),
         "wait_milliseconds": WAIT,
     },
     "Manifest": {
         "digest": DIGEST,
-        "size": Anything("the layout says exactly what it may be: see Decoder"),
+        "size": Unchecked("the layout says exactly what it may be: see Decoder"),
         "round": ROUND,
-        "age_milliseconds": Whole(0, LARGEST_AGE_MILLISECONDS),
-        "num_samples": Whole(1, LARGEST_SAMPLES),
-        "encoding": OneOf(Encoding),
+        "age_milliseconds": IntegerRange(0, LARGEST_AGE_MILLISECONDS),
+        "num_samples": IntegerRange(1, LARGEST_SAMPLES),
+        "encoding": EnumValue(Encoding),
         "parts": PARTS,
     },
     "PullRequest": {
         "digest": DIGEST,
-        "offset": Anything("the payload says exactly what it may be: see Payload.chunks"),
+        "offset": Unchecked("the payload says exactly what it may be: see Payload.chunks"),
     },
     "Chunk": {
-        "offset": Anything("the bytes so far say exactly what it must be: see take_in"),
-        "data": Anything("1 byte to 1 MiB: see take_in; each look at it would make a copy"),
+        "offset": Unchecked("the bytes so far say exactly what it must be: see receive_chunks"),
+        "data": Unchecked("1 byte to 1 MiB: see receive_chunks; each look at it would make a copy"),
     },
-    "ScoreRequest": {"manifest": Nested(), "metric": Length(0, LONGEST_METRIC), "round": ROUND},
+    "ScoreRequest": {
+        "manifest": NestedMessage(),
+        "metric": LengthRange(0, LONGEST_METRIC),
+        "round": ROUND,
+    },
     # A loss may be infinite: of a model that has diverged.
-    "ScoreReply": {"value": Real(0.0, math.inf)},
-    "PushRequest": {"manifest": Nested(), "round": ROUND},
+    "ScoreReply": {"value": NumberRange(0.0, math.inf)},
+    "PushRequest": {"manifest": NestedMessage(), "round": ROUND},
     "PushReply": {},
     # What a strategy understands is often less, see Strategy.told_range.
     "TellRequest": {"value": FINITE, "round": ROUND},
@@ -223,6 +227,6 @@ def require(message: Message) -> None:
         rule = rules[field.name]
         is_optional = field.has_presence and field.message_type is None
         is_left_out = is_optional and not message.HasField(field.name)
-        if is_left_out or isinstance(rule, Anything):
+        if is_left_out or isinstance(rule, Unchecked):
             continue
         rule.require(getattr(message, field.name), f"{kind.name}.{field.name}")

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from coterie.peer.refusals import Reason, Rejected
-from coterie.peer.transport.interface import Model, Part, Vector
+from coterie.peer.refusals import Reason, Refused
+from coterie.peer.wire.model import Model, Part, Vector
 from coterie.peer.wire.payload_header import MESSAGE_DTYPES, Tensor
 
 _BLOCK = 2**16
@@ -42,7 +42,7 @@ class IncomingVector:
             self._num_written += len(data)
         self._check(self._num_written // 4)
 
-    def finished(self) -> Vector:
+    def finish(self) -> Vector:
         """Return the vector in this machine's own order of bytes."""
         return self._values.astype(np.float32, copy=False)
 
@@ -71,7 +71,7 @@ class IncomingVector:
         self._num_checked = num_complete
         if self._squares > self._largest_norm**2:
             detail = f"the weights' norm is above {self._largest_norm:.3g}"
-            raise Rejected(Reason.NORM, detail)
+            raise Refused(Reason.NORM, detail)
 
 
 class IncomingMessage:
@@ -88,7 +88,7 @@ class IncomingMessage:
         self.num_missing -= len(data)
         self._data += data
 
-    def finished(self) -> dict[str, npt.NDArray[Any]]:
+    def finish(self) -> dict[str, npt.NDArray[Any]]:
         """Return the arrays in this machine's own order of bytes."""
         arrays: dict[str, npt.NDArray[Any]] = {}
         start = 0
@@ -121,10 +121,10 @@ class IncomingModel:
                 each.write(taken)
                 data = data[len(taken) :]
 
-    def finished(self) -> Model:
+    def finish(self) -> Model:
         """Return the model."""
-        vectors = {part: vector.finished() for part, vector in self._vectors.items()}
-        return Model(vectors, self._message.finished())
+        vectors = {part: vector.finish() for part, vector in self._vectors.items()}
+        return Model(vectors, self._message.finish())
 
 
 def _squares(values: Vector) -> float:
@@ -135,5 +135,5 @@ def _squares(values: Vector) -> float:
     if math.isfinite(total):
         return total
     if not np.isfinite(values).all():
-        raise Rejected(Reason.NOT_FINITE, "weights that are NaN or infinite")
+        raise Refused(Reason.NOT_FINITE, "weights that are NaN or infinite")
     return float(np.square(values, dtype=np.float64).sum())  # large, but float64 can hold it

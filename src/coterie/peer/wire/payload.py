@@ -14,8 +14,8 @@ import zstandard
 
 from coterie.errors import StrategyError
 from coterie.models.layout import Layout
-from coterie.peer.refusals import Reason, Rejected
-from coterie.peer.transport.interface import Model, Part, Vector
+from coterie.peer.refusals import Reason, Refused
+from coterie.peer.wire.model import Model, Part, Vector
 from coterie.peer.wire.payload_header import (
     LARGEST_MESSAGE_BYTES,
     MESSAGE_DTYPES,
@@ -74,7 +74,7 @@ class Payload:
         """Yield the bytes from an offset on, each chunk with its own offset."""
         if not 0 <= offset <= self.size:
             detail = f"asked to go on from byte {offset} of {self.size}"
-            raise Rejected(Reason.MALFORMED, detail)
+            raise Refused(Reason.MALFORMED, detail)
         return self._chunks(offset, chunk_bytes)
 
     def _chunks(self, offset: int, chunk_bytes: int) -> Iterator[tuple[int, bytes]]:
@@ -146,12 +146,12 @@ def to_bfloat16(vector: Vector) -> npt.NDArray[np.uint16]:
 def _vectors(model: Model, layout: Layout, parts: frozenset[Part]) -> list[Vector]:
     """Return the vectors asked for in the order of a payload."""
     if not parts:
-        raise Rejected(Reason.MALFORMED, "no part of the model was asked for")
+        raise Refused(Reason.MALFORMED, "no part of the model was asked for")
     vectors = []
     for part in vector_parts(parts):
         if part not in model.vectors:
             name = part.name.lower().replace("_", "-")
-            raise Rejected(Reason.GONE, f"the model is offered without its {name}")
+            raise Refused(Reason.GONE, f"the model is offered without its {name}")
         vector = np.ascontiguousarray(model.vectors[part])
         if vector.shape != (layout.size,) or vector.dtype != np.float32:
             raise ValueError(
@@ -173,7 +173,7 @@ def _message(model: Model, table_ranges: Mapping[str, Range]) -> dict[Tensor, np
     try:
         require_message(list(arrays), LARGEST_MESSAGE_BYTES)
         require_tables(model.message, table_ranges)
-    except Rejected as rejected:
+    except Refused as rejected:
         raise StrategyError(
             f"The strategy's message cannot be sent: {rejected.detail}. Return less, or other "
             "types, from its method message()."

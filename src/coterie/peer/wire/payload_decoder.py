@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from coterie.models.layout import Layout
-from coterie.peer.refusals import Reason, Rejected
-from coterie.peer.transport.interface import Model, Part
+from coterie.peer.refusals import Reason, Refused
 from coterie.peer.wire import protocol_pb2
 from coterie.peer.wire.incoming_model import IncomingMessage, IncomingModel, IncomingVector
+from coterie.peer.wire.model import Model, Part
 from coterie.peer.wire.payload import Encoding
 from coterie.peer.wire.payload_header import (
     LARGEST_MESSAGE_BYTES,
@@ -26,7 +26,7 @@ from coterie.peer.wire.payload_header import (
     vector_tensors,
 )
 from coterie.peer.wire.strategy_tables import require_tables
-from coterie.peer.wire.zstd_frame import LARGEST_FRAME_HEADER, Frame, largest_compressed
+from coterie.peer.wire.zstd_frame import LARGEST_FRAME_HEADER, ZstdFrame, largest_compressed
 from coterie.strategies.strategy import Range
 
 LARGEST_ROOT_MEAN_SQUARE = 1e3
@@ -54,9 +54,9 @@ class Manifest:
             encoding = Encoding(message.encoding)
             parts = [Part(part) for part in message.parts]
         except ValueError:
-            raise Rejected(Reason.MALFORMED, "an encoding or part that does not exist") from None
+            raise Refused(Reason.MALFORMED, "an encoding or part that does not exist") from None
         if len(parts) != len(set(parts)):
-            raise Rejected(Reason.MALFORMED, "a part is announced twice")
+            raise Refused(Reason.MALFORMED, "a part is announced twice")
         return cls(message.digest, message.size, encoding, frozenset(parts))
 
 
@@ -72,7 +72,7 @@ class DecoderLimits:
 
 
 class Decoder:
-    """Takes one payload in pieces of any size; `Rejected` comes as soon as something is wrong."""
+    """Takes one payload in pieces of any size; `Refused` comes as soon as something is wrong."""
 
     def __init__(
         self, layout: Layout, manifest: Manifest, limits: DecoderLimits | None = None
@@ -100,7 +100,7 @@ class Decoder:
         self._require_unrefused()
         try:
             self._feed(memoryview(data))
-        except Rejected as rejected:
+        except Refused as rejected:
             # To keep the exception itself would keep its frames, and with them what came in.
             self._refusal = (rejected.reason, rejected.detail)
             self.discard()
@@ -118,30 +118,30 @@ class Decoder:
         )
         if not is_whole or self._model is None or self._model.num_missing:
             detail = f"it ends after {self._num_fed} of {self._manifest.size} bytes"
-            raise Rejected(Reason.TRUNCATED, detail)
+            raise Refused(Reason.TRUNCATED, detail)
         if self._digest.digest() != self._manifest.digest:
-            raise Rejected(Reason.WRONG_CHECKSUM, "the bytes are not those that were announced")
-        model = self._model.finished()
+            raise Refused(Reason.WRONG_CHECKSUM, "the bytes are not those that were announced")
+        model = self._model.finish()
         require_tables(model.message, self._limits.table_ranges)
         return model
 
-    def _expected(self) -> Frame | None:
+    def _expected(self) -> ZstdFrame | None:
         """Reject an announcement that cannot be true; return the frame if there is to be one."""
         if len(self._manifest.digest) != hashlib.sha256().digest_size or not self._manifest.parts:
-            raise Rejected(Reason.MALFORMED, "it is announced without a digest or without parts")
+            raise Refused(Reason.MALFORMED, "it is announced without a digest or without parts")
         size = self._manifest.size
         smallest = LENGTH_BYTES + len("{}") + self._vector_bytes
         largest = LENGTH_BYTES + self._largest_header + self._vector_bytes
         largest += self._limits.largest_message_bytes if self._has_message else 0
-        frame = Frame(smallest, largest) if self._manifest.encoding.is_compressed else None
+        frame = ZstdFrame(smallest, largest) if self._manifest.encoding.is_compressed else None
         if frame:
             smallest, largest = LARGEST_FRAME_HEADER, largest_compressed(largest)
         if size > largest:
             detail = f"{size} bytes are announced, at most {largest} may be"
-            raise Rejected(Reason.TOO_LARGE, detail)
+            raise Refused(Reason.TOO_LARGE, detail)
         if size < smallest:
             detail = f"{size} bytes are announced, at least {smallest} are needed"
-            raise Rejected(Reason.TRUNCATED, detail)
+            raise Refused(Reason.TRUNCATED, detail)
         return frame
 
     @property
@@ -150,13 +150,13 @@ class Decoder:
 
     def _require_unrefused(self) -> None:
         if self._refusal:
-            raise Rejected(*self._refusal)
+            raise Refused(*self._refusal)
 
     def _feed(self, data: memoryview) -> None:
         self._num_fed += len(data)
         if self._num_fed > self._manifest.size:
             detail = f"more than the {self._manifest.size} bytes that were announced"
-            raise Rejected(Reason.TOO_LARGE, detail)
+            raise Refused(Reason.TOO_LARGE, detail)
         self._digest.update(data)
         if self._frame is None:
             self._take(data, self._manifest.size)
@@ -180,10 +180,10 @@ class Decoder:
         data_bytes = whole_bytes - LENGTH_BYTES - length
         if length > self._largest_header:
             detail = f"a header of {length} bytes, at most {self._largest_header} may be"
-            raise Rejected(Reason.TOO_LARGE, detail)
+            raise Refused(Reason.TOO_LARGE, detail)
         if data_bytes < self._vector_bytes:
             detail = f"{data_bytes} bytes for the tensors, at least {self._vector_bytes} are needed"
-            raise Rejected(Reason.TRUNCATED, detail)
+            raise Refused(Reason.TRUNCATED, detail)
         data = self._take_beginning(data, LENGTH_BYTES + length)
         if len(self._beginning) == LENGTH_BYTES + length:
             self._model = self._room(data_bytes)

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from coterie.models.layout import Layout
-from coterie.peer.refusals import Reason, Rejected
-from coterie.peer.transport.interface import Part
+from coterie.peer.refusals import Reason, Refused
+from coterie.peer.wire.model import Part
 
 LENGTH_BYTES = 8
 """How many bytes say how long the header is."""
@@ -79,13 +79,13 @@ def require_message(tensors: Sequence[Tensor], largest_bytes: int) -> None:
     """Reject a message of wrong keys, types or dimensions, or with too much in it."""
     if len(tensors) > LARGEST_MESSAGE_ARRAYS:
         detail = f"{len(tensors)} arrays in the message, at most {LARGEST_MESSAGE_ARRAYS} may be"
-        raise Rejected(Reason.TOO_LARGE, detail)
+        raise Refused(Reason.TOO_LARGE, detail)
     for tensor in tensors:
         _require_array(tensor, largest_bytes)
     size = sum(tensor.num_bytes for tensor in tensors)
     if size > largest_bytes:
         detail = f"a message of {size} bytes, at most {largest_bytes} may be"
-        raise Rejected(Reason.TOO_LARGE, detail)
+        raise Refused(Reason.TOO_LARGE, detail)
 
 
 def write_header(tensors: Iterable[Tensor]) -> bytes:
@@ -128,7 +128,7 @@ def read_header(
         _raise_wrong_names(list(entries), names)
     extra = list(entries)[len(names) :]
     if extra and largest_message_bytes is None:
-        raise Rejected(Reason.WRONG_NAMES, f"{_shown(extra[0])} is not what was asked for")
+        raise Refused(Reason.WRONG_NAMES, f"{_shown(extra[0])} is not what was asked for")
     found = [_tensor(name, entry) for name, entry in entries.items()]
     for tensor, expected in zip(found, vectors, strict=False):
         _require_equal(tensor, expected)
@@ -144,22 +144,22 @@ def _require_array(tensor: Tensor, largest_bytes: int) -> None:
     is_key = tensor.name.startswith(_PREFIXES[Part.MESSAGE]) and _KEY.fullmatch(tensor.key)
     if not is_key:
         detail = f"{name} is no array of a message: 1 to 32 of a-z, _ and - are expected"
-        raise Rejected(Reason.WRONG_NAMES, detail)
+        raise Refused(Reason.WRONG_NAMES, detail)
     is_peers = tensor.key == "peers"
     dtypes = ["U8"] if is_peers else list(MESSAGE_DTYPES)
     if tensor.dtype not in dtypes:
         detail = f"{name} is {_shown(tensor.dtype)}, expected {' or '.join(dtypes)}"
-        raise Rejected(Reason.WRONG_DTYPE, detail)
+        raise Refused(Reason.WRONG_DTYPE, detail)
     if len(tensor.shape) not in (1, 2):
         detail = f"{name} has {len(tensor.shape)} dimensions, expected 1 or 2"
-        raise Rejected(Reason.WRONG_SHAPE, detail)
+        raise Refused(Reason.WRONG_SHAPE, detail)
     if is_peers and tensor.shape[1:] != (32,):
         detail = f"{name} is of shape {_shown(list(tensor.shape))}, expected one row of 32 per peer"
-        raise Rejected(Reason.WRONG_SHAPE, detail)
+        raise Refused(Reason.WRONG_SHAPE, detail)
     # A side may be huge where another is 0, and then the size alone does not show it.
     if max(tensor.shape) > largest_bytes:
         detail = f"{name} is of shape {_shown(list(tensor.shape))}, too large for a message"
-        raise Rejected(Reason.TOO_LARGE, detail)
+        raise Refused(Reason.TOO_LARGE, detail)
 
 
 def _parsed(text: bytes) -> dict[str, Any]:
@@ -173,16 +173,16 @@ def _parsed(text: bytes) -> dict[str, Any]:
             parse_constant=_raise_no_number,
         )
     except (ValueError, RecursionError):
-        raise Rejected(Reason.MALFORMED, "the header is not JSON, or nested too deeply") from None
+        raise Refused(Reason.MALFORMED, "the header is not JSON, or nested too deeply") from None
     if not isinstance(entries, dict):
-        raise Rejected(Reason.MALFORMED, "the header is not a JSON object")
+        raise Refused(Reason.MALFORMED, "the header is not a JSON object")
     return entries
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     entries = dict(pairs)
     if len(entries) != len(pairs):
-        raise Rejected(Reason.MALFORMED, "the header says something twice")
+        raise Refused(Reason.MALFORMED, "the header says something twice")
     return entries
 
 
@@ -193,14 +193,14 @@ def _whole_number(text: str) -> int:
 
 
 def _raise_no_number(text: str) -> NoReturn:
-    raise Rejected(Reason.MALFORMED, f"{_shown(text)} in the header is neither a size nor a place")
+    raise Refused(Reason.MALFORMED, f"{_shown(text)} in the header is neither a size nor a place")
 
 
 def _tensor(name: str, entry: Any) -> Tensor:
     """Return what an entry of the header describes, as far as it is well-formed."""
     if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
         detail = f"{_shown(name)} needs just dtype, shape and data_offsets"
-        raise Rejected(Reason.MALFORMED, detail)
+        raise Refused(Reason.MALFORMED, detail)
     is_right = (
         isinstance(entry["dtype"], str)
         and _are_numbers(entry["shape"])
@@ -209,7 +209,7 @@ def _tensor(name: str, entry: Any) -> Tensor:
     )
     if not is_right:
         detail = f"{_shown(name)} has a dtype, shape or data_offsets that are none"
-        raise Rejected(Reason.MALFORMED, detail)
+        raise Refused(Reason.MALFORMED, detail)
     return Tensor(name, entry["dtype"], tuple(entry["shape"]))
 
 
@@ -220,18 +220,18 @@ def _are_numbers(value: Any) -> bool:
 
 def _raise_wrong_names(found: list[str], expected: list[str]) -> NoReturn:
     if missing := set(expected).difference(found):
-        raise Rejected(Reason.WRONG_NAMES, f"there is no {_shown(min(missing))}")
+        raise Refused(Reason.WRONG_NAMES, f"there is no {_shown(min(missing))}")
     unexpected = next(ours for ours, name in zip(found, expected, strict=False) if ours != name)
-    raise Rejected(Reason.WRONG_NAMES, f"{_shown(unexpected)} is not where the layout has it")
+    raise Refused(Reason.WRONG_NAMES, f"{_shown(unexpected)} is not where the layout has it")
 
 
 def _require_equal(found: Tensor, expected: Tensor) -> None:
     if found.dtype != expected.dtype:
         detail = f"{_shown(found.name)} is {_shown(found.dtype)}, expected {expected.dtype}"
-        raise Rejected(Reason.WRONG_DTYPE, detail)
+        raise Refused(Reason.WRONG_DTYPE, detail)
     if found.shape != expected.shape:
         shapes = f"{_shown(list(found.shape))}, expected {list(expected.shape)}"
-        raise Rejected(Reason.WRONG_SHAPE, f"{_shown(found.name)} is of shape {shapes}")
+        raise Refused(Reason.WRONG_SHAPE, f"{_shown(found.name)} is of shape {shapes}")
 
 
 def _require_places(
@@ -244,11 +244,11 @@ def _require_places(
         if entry["data_offsets"] != [start, stop]:
             found = _shown(entry["data_offsets"])
             detail = f"{_shown(tensor.name)} lies at {found}, expected [{start}, {stop}]"
-            raise Rejected(Reason.WRONG_OFFSETS, detail)
+            raise Refused(Reason.WRONG_OFFSETS, detail)
         start = stop
     if start != data_bytes:
         detail = f"the tensors are {start} bytes long, but the payload has {data_bytes} for them"
-        raise Rejected(Reason.WRONG_OFFSETS, detail)
+        raise Refused(Reason.WRONG_OFFSETS, detail)
 
 
 def _shown(value: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from coterie.peer.refusals import Reason, Rejected
+from coterie.peer.refusals import Reason, Refused
 from coterie.strategies.strategy import PEERS, Range
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -22,7 +22,7 @@ def require_tables(arrays: Arrays, ranges: Mapping[str, Range]) -> None:
     """
     ids = arrays.get(PEERS)
     if ids is not None and len(np.unique(ids, axis=0)) != len(ids):
-        raise Rejected(Reason.MALFORMED, "a message that names a peer twice")
+        raise Refused(Reason.MALFORMED, "a message that names a peer twice")
     for name, (low, high) in ranges.items():
         if name in arrays:
             _require_table(name, arrays[name], ids, low, high)
@@ -44,4 +44,4 @@ def _require_table(
 
 
 def _refuse(reason: Reason, name: str, what: str) -> NoReturn:
-    raise Rejected(reason, f"the table '{name}' of the message {what}")
+    raise Refused(reason, f"the table '{name}' of the message {what}")

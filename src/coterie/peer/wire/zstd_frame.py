@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import zstandard
 
-from coterie.peer.refusals import Reason, Rejected
+from coterie.peer.refusals import Reason, Refused
 
 _MAGIC = b"\x28\xb5\x2f\xfd"
 """How a frame begins; there are others, which hold nothing and are to be skipped."""
@@ -28,7 +28,7 @@ def largest_compressed(size: int) -> int:
     return size + size // 256 + 1024
 
 
-class Frame:
+class ZstdFrame:
     """Decompresses one frame block by block.
 
     The library returns all that comes out of what it is given, and four bytes can become 128 KiB.
@@ -65,19 +65,19 @@ class Frame:
         except zstandard.ZstdError:
             header = None
         if header is None or not self._pending.startswith(_MAGIC):
-            raise Rejected(Reason.MALFORMED, "the payload is no zstd frame")
+            raise Refused(Reason.MALFORMED, "the payload is no zstd frame")
         size = header.content_size
         if size in (zstandard.CONTENTSIZE_UNKNOWN, zstandard.CONTENTSIZE_ERROR):
-            raise Rejected(Reason.MALFORMED, "the zstd frame does not say how long its content is")
+            raise Refused(Reason.MALFORMED, "the zstd frame does not say how long its content is")
         if size > self._largest:
             detail = f"the zstd frame holds {size} bytes, at most {self._largest} may be"
-            raise Rejected(Reason.BOMB, detail)
+            raise Refused(Reason.BOMB, detail)
         if size < self._smallest:
             detail = f"the zstd frame holds {size} bytes, at least {self._smallest} are needed"
-            raise Rejected(Reason.TRUNCATED, detail)
+            raise Refused(Reason.TRUNCATED, detail)
         if header.window_size > LARGEST_WINDOW:
             detail = f"the zstd frame needs a window of {header.window_size} bytes"
-            raise Rejected(Reason.TOO_LARGE, f"{detail}, at most {LARGEST_WINDOW} may be")
+            raise Refused(Reason.TOO_LARGE, f"{detail}, at most {LARGEST_WINDOW} may be")
         return size
 
     def _next_bytes(self) -> int:
@@ -89,7 +89,7 @@ class Frame:
         header = int.from_bytes(self._pending[:_BLOCK_HEADER], "little")
         kind, size = header >> 1 & 3, header >> 3
         if size > _LARGEST_BLOCK:
-            raise Rejected(Reason.MALFORMED, "a block of the zstd frame is too long")
+            raise Refused(Reason.MALFORMED, "a block of the zstd frame is too long")
         if kind in (_AS_IT_IS, _REPEATED):
             self._require_room(size)
         length = _BLOCK_HEADER + (1 if kind == _REPEATED else size)
@@ -98,7 +98,7 @@ class Frame:
         self._is_last = bool(header & 1)
         self._num_blocks += 1
         if self._num_blocks > 64 + self.content_bytes // _SMALLEST_BLOCK:
-            raise Rejected(Reason.TOO_LARGE, "the zstd frame has more blocks than it needs")
+            raise Refused(Reason.TOO_LARGE, "the zstd frame has more blocks than it needs")
         return length
 
     def _taken(self, length: int) -> bytearray:
@@ -109,15 +109,15 @@ class Frame:
     def _out(self, data: bytearray) -> Iterator[bytes]:
         """Decompress one block, or what is around blocks."""
         if self.is_complete:
-            raise Rejected(Reason.MALFORMED, "something follows the zstd frame")
+            raise Refused(Reason.MALFORMED, "something follows the zstd frame")
         try:
             out = self._stream.decompress(data)
         except zstandard.ZstdError:
-            raise Rejected(Reason.MALFORMED, "the zstd frame is damaged") from None
+            raise Refused(Reason.MALFORMED, "the zstd frame is damaged") from None
         self._require_room(len(out))
         self._num_out += len(out)
         if self._stream.unused_data:
-            raise Rejected(Reason.MALFORMED, "something follows the zstd frame")
+            raise Refused(Reason.MALFORMED, "something follows the zstd frame")
         self.is_complete = self._stream.eof
         if out:
             yield out
@@ -126,4 +126,4 @@ class Frame:
         """Reject what comes out beyond the length that the frame told."""
         if self._num_out + size > self.content_bytes:
             detail = f"the zstd frame becomes longer than the {self.content_bytes} bytes it told"
-            raise Rejected(Reason.BOMB, detail)
+            raise Refused(Reason.BOMB, detail)

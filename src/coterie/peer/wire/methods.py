@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from coterie.peer.refusals import Reason, Rejected
+from coterie.peer.refusals import Reason, Refused
 from coterie.peer.wire import field_bounds
 from coterie.peer.wire import protocol_pb2 as wire
 
@@ -54,14 +54,14 @@ def parse(kind: type[AnyMessage], data: bytes) -> AnyMessage:
     try:
         message = kind.FromString(data)
     except DecodeError:
-        raise Rejected(Reason.MALFORMED, f"this is no {kind.DESCRIPTOR.name}") from None
+        raise Refused(Reason.MALFORMED, f"this is no {kind.DESCRIPTOR.name}") from None
     field_bounds.require(message)
     return message
 
 
-def known(kind: type[KnownNumber], number: int) -> KnownNumber:
+def parse_enum(kind: type[KnownNumber], number: int) -> KnownNumber:
     """Read a number of an enumeration: in messages from outside, any can stand there."""
     try:
         return kind(number)
     except ValueError:
-        raise Rejected(Reason.MALFORMED, f"there is no {kind.__name__} {number}") from None
+        raise Refused(Reason.MALFORMED, f"there is no {kind.__name__} {number}") from None

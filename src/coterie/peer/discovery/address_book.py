@@ -13,17 +13,16 @@ import numpy as np
 
 from coterie.errors import ConfigError, StorageError
 from coterie.peer.discovery.addresses import Address, open_address, sign_address
-from coterie.peer.refusals import Reason, Rejected
+from coterie.peer.discovery.circuit_breaker import BreakerState, CircuitBreaker
+from coterie.peer.discovery.wait_budget import WaitBudget
+from coterie.peer.refusals import Reason, Refused
 from coterie.peer.security.identity import Identity
 from coterie.peer.security.trust import TrustStore
-from coterie.peer.transport.call_limits import Clock
-from coterie.peer.transport.circuit_breaker import Breaker, State
-from coterie.peer.transport.interface import PeerKey
-from coterie.peer.transport.methods import REQUEST_BYTES, parse
-from coterie.peer.transport.patience import Patience
-from coterie.peer.transport.settings import BreakerSettings
+from coterie.peer.transport_settings import BreakerSettings
+from coterie.peer.types import Clock, PeerKey
 from coterie.peer.wire import protocol_pb2 as wire
 from coterie.peer.wire.field_bounds import INSTANCE_BYTES, LARGEST_SEQUENCE, MOST_RECORDS
+from coterie.peer.wire.methods import REQUEST_BYTES, parse
 
 MOST_RECORD_BYTES = REQUEST_BYTES - 2**12
 """Of all records together, so that the list fits into a request."""
@@ -31,11 +30,11 @@ ME = 0
 
 
 @dataclass
-class _Member:
+class _PeerEntry:
     """What is known about one peer."""
 
-    breaker: Breaker
-    patience: Patience
+    breaker: CircuitBreaker
+    wait_budget: WaitBudget
     address: Address | None = None
     signed: wire.SignedAddress | None = None
     gone_instance: bytes | None = None
@@ -47,11 +46,11 @@ class _Member:
 
     @property
     def is_asked(self) -> bool:
-        return self.breaker.state is State.CLOSED and not self.patience.is_resting
+        return self.breaker.state is BreakerState.CLOSED and not self.wait_budget.is_resting
 
 
 @dataclass
-class Members:
+class AddressBook:
     """The address book of one peer.
 
     I am number 0; others have numbers in the order of the roster, then in the order in which they
@@ -74,10 +73,10 @@ class Members:
         self.sequence = int(self.wall_clock() * 1000)
         self._ids: list[PeerKey] = [self.identity.peer_id]
         self._numbers: dict[PeerKey, int] = {self.identity.peer_id: ME}
-        self._members: dict[PeerKey, _Member] = {}
+        self._entries: dict[PeerKey, _PeerEntry] = {}
         self._my_record: wire.SignedAddress | None = None
         self.my_address: str | None = None
-        self.double: Address | None = None
+        self.duplicate: Address | None = None
         """Where somebody with my own key is said to be."""
         self._past_instance = b""
         for peer_id in self.roster:
@@ -87,7 +86,9 @@ class Members:
     def my_record(self) -> wire.SignedAddress:
         """Return my signed address; `announce` comes first."""
         if self._my_record is None:
-            raise RuntimeError("Members.announce must be called before anything is said to others.")
+            raise RuntimeError(
+                "AddressBook.announce must be called before anything is said to others."
+            )
         return self._my_record
 
     def announce(self, address: str) -> None:
@@ -96,7 +97,7 @@ class Members:
         self.my_address = address
         self._sign()
 
-    def number(self, peer_id: PeerKey) -> int:
+    def number_of(self, peer_id: PeerKey) -> int:
         """Return the number of somebody who has been met."""
         return self._numbers[peer_id]
 
@@ -115,13 +116,13 @@ class Members:
 
     def address_of(self, peer_id: PeerKey) -> str | None:
         """Return where a peer is found, if that is known."""
-        member = self._members.get(peer_id)
-        return None if member is None or member.address is None else member.address.address
+        entry = self._entries.get(peer_id)
+        return None if entry is None or entry.address is None else entry.address.address
 
     def instance_of(self, peer_id: PeerKey) -> bytes | None:
         """Return by which start of its process a peer is known."""
-        member = self._members.get(peer_id)
-        return None if member is None or member.address is None else member.address.instance
+        entry = self._entries.get(peer_id)
+        return None if entry is None or entry.address is None else entry.address.instance
 
     def name_of(self, peer_id: PeerKey) -> str:
         """Return what a peer's certificate calls it, or the start of its id."""
@@ -130,34 +131,34 @@ class Members:
         certificate = self.trust.get(peer_id)
         return peer_id[:8] if certificate is None else certificate.name
 
-    def known(self) -> list[int]:
+    def reachable(self) -> list[int]:
         """Return the numbers of peers that are trusted, there, and not left alone."""
-        return self._numbers_where(lambda member: member.is_asked)
+        return self._numbers_where(lambda entry: entry.is_asked)
 
-    def silent(self) -> list[int]:
+    def unresponsive(self) -> list[int]:
         """Return the numbers of peers that should be there, but were left alone after failures."""
-        return self._numbers_where(lambda member: member.breaker.state is not State.CLOSED)
+        return self._numbers_where(lambda entry: entry.breaker.state is not BreakerState.CLOSED)
 
     def resting(self) -> list[int]:
         """Return the numbers of peers that rounds do without, because they wasted time."""
-        return self._numbers_where(lambda member: member.patience.is_resting)
+        return self._numbers_where(lambda entry: entry.wait_budget.is_resting)
 
-    def due(self) -> list[int]:
+    def due_for_trial(self) -> list[int]:
         """Return the numbers of resting peers that may be tried again beside the rounds.
 
-        One that is not there at all is looked for in another way, see `silent`.
+        One that is not there at all is looked for in another way, see `unresponsive`.
         """
         return self._numbers_where(
-            lambda member: member.patience.is_due and member.breaker.state is State.CLOSED
+            lambda entry: entry.wait_budget.is_due and entry.breaker.state is BreakerState.CLOSED
         )
 
-    def _numbers_where(self, applies: Callable[[_Member], bool]) -> list[int]:
+    def _numbers_where(self, applies: Callable[[_PeerEntry], bool]) -> list[int]:
         return sorted(
             self._numbers[peer_id]
-            for peer_id, member in self._members.items()
-            if member.address is not None
-            and not member.has_left
-            and applies(member)
+            for peer_id, entry in self._entries.items()
+            if entry.address is not None
+            and not entry.has_left
+            and applies(entry)
             and self.trust.is_trusted(peer_id)
         )
 
@@ -168,18 +169,18 @@ class Members:
         """
         told = [self.my_record]
         num_bytes = told[0].ByteSize()
-        everybody = list(self._members.items())
+        everybody = list(self._entries.items())
         for place in self.rng.permutation(len(everybody)):
-            peer_id, member = everybody[place]
-            if member.signed is None or member.has_left or not self.trust.is_trusted(peer_id):
+            peer_id, entry = everybody[place]
+            if entry.signed is None or entry.has_left or not self.trust.is_trusted(peer_id):
                 continue
-            num_bytes += member.signed.ByteSize() + 8
+            num_bytes += entry.signed.ByteSize() + 8
             if len(told) == MOST_RECORDS or num_bytes > MOST_RECORD_BYTES:
                 break
-            told.append(member.signed)
+            told.append(entry.signed)
         return told
 
-    def take(self, signed: wire.SignedAddress) -> bool:
+    def add_record(self, signed: wire.SignedAddress) -> bool:
         """Take in an address record; return whether it is news, refuse it if it is a fake or old.
 
         A signature is only verified where it would change something: it takes 0.1 ms, and anybody
@@ -189,21 +190,21 @@ class Members:
         peer_id = claimed.peer_id.hex()
         if peer_id == self.identity.peer_id:
             return self._take_mine(signed, claimed)
-        member = self._members.get(peer_id)
-        if member is not None and member.signed is not None and member.address is not None:
-            if member.signed == signed:
+        entry = self._entries.get(peer_id)
+        if entry is not None and entry.signed is not None and entry.address is not None:
+            if entry.signed == signed:
                 return False
-            if claimed.sequence <= member.address.sequence:
-                raise Rejected(
+            if claimed.sequence <= entry.address.sequence:
+                raise Refused(
                     Reason.OUTDATED,
                     f"an address of {peer_id[:8]} that is not newer than the one known",
                 )
         address = open_address(signed, self.trust)
-        member = self._meet(peer_id)
-        member.address, member.signed = address, signed
+        entry = self._meet(peer_id)
+        entry.address, entry.signed = address, signed
         return True
 
-    def take_all(self, records: Iterable[wire.SignedAddress]) -> int:
+    def add_records(self, records: Iterable[wire.SignedAddress]) -> int:
         """Take in what somebody knows; return how many were news.
 
         Others may know what is older, and may trust whom I do not: that is passed over. A record
@@ -212,67 +213,67 @@ class Members:
         num_news = 0
         for count, signed in enumerate(records):
             if count == MOST_RECORDS:
-                raise Rejected(Reason.TOO_LARGE, f"more than {MOST_RECORDS} addresses at once")
+                raise Refused(Reason.TOO_LARGE, f"more than {MOST_RECORDS} addresses at once")
             try:
-                num_news += self.take(signed)
-            except Rejected as refused:
+                num_news += self.add_record(signed)
+            except Refused as refused:
                 if refused.reason not in (Reason.OUTDATED, Reason.UNTRUSTED):
                     raise
         return num_news
 
-    def goodbye(self, peer_id: PeerKey, instance: bytes) -> None:
+    def mark_left(self, peer_id: PeerKey, instance: bytes) -> None:
         """Note that a peer leaves; one of an earlier start is refused, it may be a replay."""
-        member = self._members.get(peer_id)
-        if member is None or member.address is None:
+        entry = self._entries.get(peer_id)
+        if entry is None or entry.address is None:
             return
-        if member.address.instance != instance:
-            raise Rejected(Reason.OUTDATED, "a goodbye of another start of this peer")
-        member.gone_instance = instance
+        if entry.address.instance != instance:
+            raise Refused(Reason.OUTDATED, "a goodbye of another start of this peer")
+        entry.gone_instance = instance
 
-    def returned(self, peer_id: PeerKey, instance: bytes) -> None:
+    def mark_present(self, peer_id: PeerKey, instance: bytes) -> None:
         """Note a sign of life of a running process: it has not left, and may be asked again."""
-        member = self._members.get(peer_id)
-        if member is not None:
-            member.breaker.heard()
-            if member.gone_instance == instance:
-                member.gone_instance = None
+        entry = self._entries.get(peer_id)
+        if entry is not None:
+            entry.breaker.record_sign_of_life()
+            if entry.gone_instance == instance:
+                entry.gone_instance = None
 
-    def heard(self, peer_id: PeerKey) -> None:
+    def record_sign_of_life(self, peer_id: PeerKey) -> None:
         """Note a call from a peer."""
-        if member := self._members.get(peer_id):
-            member.breaker.heard()
+        if entry := self._entries.get(peer_id):
+            entry.breaker.record_sign_of_life()
 
-    def allows(self, peer_id: PeerKey) -> bool:
+    def allow_call(self, peer_id: PeerKey) -> bool:
         """Return whether a peer may be asked now."""
-        member = self._members.get(peer_id)
-        return member is None or member.breaker.allows()
+        entry = self._entries.get(peer_id)
+        return entry is None or entry.breaker.allow_call()
 
-    def succeeded(self, peer_id: PeerKey) -> None:
+    def record_success(self, peer_id: PeerKey) -> None:
         """Note that a peer answered."""
-        if member := self._members.get(peer_id):
-            member.breaker.succeeded()
+        if entry := self._entries.get(peer_id):
+            entry.breaker.record_success()
 
-    def failed(self, peer_id: PeerKey) -> None:
+    def record_failure(self, peer_id: PeerKey) -> None:
         """Note that a peer did not answer as it should."""
-        if member := self._members.get(peer_id):
-            member.breaker.failed()
+        if entry := self._entries.get(peer_id):
+            entry.breaker.record_failure()
 
     def is_resting(self, peer_id: PeerKey) -> bool:
         """Return whether rounds go on without a peer, because it has wasted their time."""
-        member = self._members.get(peer_id)
-        return member is not None and member.patience.is_resting
+        entry = self._entries.get(peer_id)
+        return entry is not None and entry.wait_budget.is_resting
 
-    def waste(self, peer_id: PeerKey, seconds: float) -> None:
+    def record_waste(self, peer_id: PeerKey, seconds: float) -> None:
         """Note that a round has waited so long in vain for a peer."""
-        if member := self._members.get(peer_id):
-            member.patience.waste(seconds)
+        if entry := self._entries.get(peer_id):
+            entry.wait_budget.record_waste(seconds)
 
-    def tried(self, peer_id: PeerKey, *, is_well: bool) -> None:
+    def record_trial(self, peer_id: PeerKey, *, is_well: bool) -> None:
         """Note how a trial beside the rounds went."""
-        if member := self._members.get(peer_id):
-            member.patience.tried(is_well=is_well)
+        if entry := self._entries.get(peer_id):
+            entry.wait_budget.record_trial(is_well=is_well)
 
-    def meet_double(self, other: Address) -> None:
+    def handle_duplicate(self, other: Address) -> None:
         """Another process with my key is running: whichever started later must stop.
 
         The one that stays says its address anew, above what the other has told everybody; it must
@@ -288,19 +289,19 @@ class Members:
             )
         self._outrank(other.sequence)
 
-    def outrank_double(self) -> None:
+    def outrank_duplicate(self) -> None:
         """Nobody answers under the other address of mine: what is said about it is past."""
-        if self.double is not None:
-            self._outrank(self.double.sequence)
-            self._past_instance = self.double.instance
-            self.double = None
+        if self.duplicate is not None:
+            self._outrank(self.duplicate.sequence)
+            self._past_instance = self.duplicate.instance
+            self.duplicate = None
 
     def save(self) -> dict[str, Any]:
         """Return what a later start needs to know, as plain data."""
         records = {
-            peer_id: [member.signed.record.hex(), member.signed.signature.hex()]
-            for peer_id, member in self._members.items()
-            if member.signed is not None
+            peer_id: [entry.signed.record.hex(), entry.signed.signature.hex()]
+            for peer_id, entry in self._entries.items()
+            if entry.signed is not None
         }
         return {"sequence": self.sequence, "ids": list(self._ids), "records": records}
 
@@ -324,16 +325,16 @@ class Members:
             signed = wire.SignedAddress(
                 record=bytes.fromhex(record), signature=bytes.fromhex(signature)
             )
-            with suppress(Rejected):  # what an earlier version took in may not be so any more
-                self.take_all([signed])
+            with suppress(Refused):  # what an earlier version took in may not be so any more
+                self.add_records([signed])
 
     def _take_mine(self, signed: wire.SignedAddress, claimed: wire.AddressRecord) -> bool:
         """Take note of another process with my key, or of what an earlier start said."""
         if claimed.instance in (self.instance, self._past_instance):
             return False
-        if self.double is not None and claimed.sequence <= self.double.sequence:
+        if self.duplicate is not None and claimed.sequence <= self.duplicate.sequence:
             return False
-        self.double = open_address(signed, self.trust, self.identity)
+        self.duplicate = open_address(signed, self.trust, self.identity)
         return True
 
     def _outrank(self, sequence: int) -> None:
@@ -346,12 +347,12 @@ class Members:
         address = self.my_address or ""
         self._my_record = sign_address(self.identity, address, self.sequence, self.instance)
 
-    def _meet(self, peer_id: PeerKey) -> _Member:
+    def _meet(self, peer_id: PeerKey) -> _PeerEntry:
         """Give somebody a number, who may have one already."""
         if peer_id not in self._numbers:
             self._numbers[peer_id] = len(self._ids)
             self._ids.append(peer_id)
-        if peer_id not in self._members and peer_id != self.identity.peer_id:
-            breaker = Breaker(self.settings, self.clock, self.rng)
-            self._members[peer_id] = _Member(breaker, Patience(self.settings, self.clock))
-        return self._members[peer_id]
+        if peer_id not in self._entries and peer_id != self.identity.peer_id:
+            breaker = CircuitBreaker(self.settings, self.clock, self.rng)
+            self._entries[peer_id] = _PeerEntry(breaker, WaitBudget(self.settings, self.clock))
+        return self._entries[peer_id]

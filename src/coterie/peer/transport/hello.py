@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coterie.peer.refusals import Reason, Rejected
-from coterie.peer.transport.context import Station
-from coterie.peer.transport.interface import Part, PeerKey
-from coterie.peer.transport.methods import parse
+from coterie.peer.refusals import Reason, Refused
+from coterie.peer.transport.context import PeerContext
+from coterie.peer.types import PeerKey
 from coterie.peer.wire import protocol_pb2 as wire
 from coterie.peer.wire.field_bounds import VERSION
+from coterie.peer.wire.methods import parse
+from coterie.peer.wire.model import Part
 from coterie.peer.wire.payload import Encoding
 
 
 @dataclass(frozen=True)
-class Greeting:
+class Hello:
     """What somebody said about itself, over a connection that proves its key."""
 
     peer_id: PeerKey
@@ -25,24 +26,24 @@ class Greeting:
     address: wire.SignedAddress
 
 
-def hello(station: Station) -> wire.HelloMessage:
+def make_hello(context: PeerContext) -> wire.HelloMessage:
     """Return what I say about myself."""
-    layout = station.layout
+    layout = context.layout
     return wire.HelloMessage(
         version=VERSION,
-        peer_id=bytes.fromhex(station.identity.peer_id),
+        peer_id=bytes.fromhex(context.identity.peer_id),
         layout=bytes.fromhex(layout.fingerprint),
-        instance=station.members.instance,
+        instance=context.address_book.instance,
         largest_payload=len(Part) * (layout.num_bytes + 2**20),
-        encodings=sorted(station.encodings),  # type: ignore[arg-type]
-        address=station.members.my_record,
+        encodings=sorted(context.encodings),  # type: ignore[arg-type]
+        address=context.address_book.my_record,
     )
 
 
-def read_hello(message: wire.HelloMessage) -> Greeting:
+def read_hello(message: wire.HelloMessage) -> Hello:
     """Return what a peer says about itself; whether it may say so is not checked here."""
     known = {int(encoding) for encoding in Encoding}
-    return Greeting(
+    return Hello(
         peer_id=message.peer_id.hex(),
         layout=message.layout.hex(),
         instance=message.instance,
@@ -52,10 +53,10 @@ def read_hello(message: wire.HelloMessage) -> Greeting:
     )
 
 
-def require_owner(greeting: Greeting, peer_id: PeerKey) -> None:
+def require_owner(hello: Hello, peer_id: PeerKey) -> None:
     """Refuse whoever speaks for somebody else than the key of the connection."""
-    if greeting.peer_id != peer_id:
-        raise Rejected(Reason.UNTRUSTED, "a hello in the name of another key")
-    record = parse(wire.AddressRecord, greeting.address.record)
-    if record.peer_id.hex() != peer_id or record.instance != greeting.instance:
-        raise Rejected(Reason.MALFORMED, "a hello with the address of somebody else")
+    if hello.peer_id != peer_id:
+        raise Refused(Reason.UNTRUSTED, "a hello in the name of another key")
+    record = parse(wire.AddressRecord, hello.address.record)
+    if record.peer_id.hex() != peer_id or record.instance != hello.instance:
+        raise Refused(Reason.MALFORMED, "a hello with the address of somebody else")

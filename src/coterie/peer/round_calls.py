@@ -9,10 +9,9 @@ from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from coterie.peer.discovery.members import Members
-from coterie.peer.refusals import Reason, Rejected
-from coterie.peer.transport.call_limits import Clock
-from coterie.peer.transport.interface import PeerKey
+from coterie.peer.discovery.address_book import AddressBook
+from coterie.peer.refusals import Reason, Refused
+from coterie.peer.types import Clock, PeerKey
 
 AT_ONCE = 32
 """Calls of one round that are under way at the same time."""
@@ -24,16 +23,16 @@ Answer = TypeVar("Answer")
 Asked = TypeVar("Asked")
 
 
-class Waits:
+class RoundCalls:
     """Runs the calls of a round, and keeps account of the time that single peers waste.
 
     Where rounds are aligned there is no such account: to wait for all is their purpose.
     """
 
     def __init__(
-        self, members: Members, *, synchronous: bool, clock: Clock = time.monotonic
+        self, address_book: AddressBook, *, synchronous: bool, clock: Clock = time.monotonic
     ) -> None:
-        self._members = members
+        self._address_book = address_book
         self._synchronous = synchronous
         self._clock = clock
         self._places = asyncio.Semaphore(AT_ONCE)
@@ -64,14 +63,14 @@ class Waits:
         """
         if self._synchronous:
             return await call()
-        if self._members.is_resting(peer_id):
-            raise Rejected(Reason.UNREACHABLE, "it wasted time and is left alone for a while")
+        if self._address_book.is_resting(peer_id):
+            raise Refused(Reason.UNREACHABLE, "it wasted time and is left alone for a while")
         begun_at = self._clock()
         try:
             answer = await call()
-        except Rejected as refused:
+        except Refused as refused:
             if refused.reason not in free:
-                self._members.waste(peer_id, self._clock() - begun_at)
+                self._address_book.record_waste(peer_id, self._clock() - begun_at)
             raise
         self._answered(peer_id, what, self._clock() - begun_at)
         return answer
@@ -80,4 +79,4 @@ class Waits:
         usual = statistics.median(self._usual[what]) if self._usual[what] else seconds
         self._usual[what].append(seconds)
         if seconds > SLOW_FACTOR * usual + SLOW_SECONDS:
-            self._members.waste(peer_id, seconds - usual)
+            self._address_book.record_waste(peer_id, seconds - usual)

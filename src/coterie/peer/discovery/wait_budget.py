@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from coterie.peer.transport.call_limits import Clock
-from coterie.peer.transport.settings import BreakerSettings
+from coterie.peer.transport_settings import BreakerSettings
+from coterie.peer.types import Clock
 
 FORGIVEN_SHARE = 0.05
 """Wasted time is forgiven at this share of the time that passes."""
@@ -13,7 +13,7 @@ LONGEST_DOUBLED_SECONDS = 60.0
 """A trial that fails makes no rest longer than this: it costs rounds nothing."""
 
 
-class Patience:
+class WaitBudget:
     """Adds up what rounds have waited in vain for one peer; rests after too much of it.
 
     The circuit breaker asks whether a peer is there at all, and any answer closes it. A peer that
@@ -39,7 +39,7 @@ class Patience:
         """Return whether the rest is over, and a trial may be made."""
         return self._rest_until is not None and self._clock() >= self._rest_until
 
-    def waste(self, seconds: float) -> None:
+    def record_waste(self, seconds: float) -> None:
         """Note that a round has waited so long in vain."""
         if self.is_resting:
             return
@@ -55,7 +55,7 @@ class Patience:
             self._num_relapses += 1
             self._wasted = 0.0
 
-    def tried(self, *, is_well: bool) -> None:
+    def record_trial(self, *, is_well: bool) -> None:
         """Note how a trial went; what has happened before is not forgotten at once."""
         if not self.is_resting:
             return

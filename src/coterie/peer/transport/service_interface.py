@@ -3,49 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import IntEnum
-from typing import Any
+from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
-Vector = npt.NDArray[np.float32]
-PeerKey = str
-"""A peer's id in hex: the SHA-256 of its public key."""
-
-
-class Part(IntEnum):
-    """What a payload holds; the numbers are those of the protocol."""
-
-    MODEL = 0
-    MESSAGE = 1
-    LAST_UPDATE = 2
-    TOTAL_UPDATE = 3
-
-
-class Phase(IntEnum):
-    """How far a peer is within a round; the numbers are those of the protocol."""
-
-    ENTERED = 0
-    SENT = 1
-    PUBLISHED = 2
+from coterie.peer.types import PeerKey
+from coterie.peer.wire.model import Model, Phase, Vector
 
 
 @dataclass(frozen=True)
-class Model:
-    """A model on its way: vectors (P,) by part, and the strategy's message.
-
-    In the message, peers are named by their ids: under "peers" stands an array (n, 32) of bytes.
-    """
-
-    vectors: Mapping[Part, Vector]
-    message: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Published:
+class PublishedModel:
     """A model as its owner offers it."""
 
     round: int
@@ -56,7 +21,7 @@ class Published:
 
 
 @dataclass(frozen=True)
-class Pulled:
+class PulledModel:
     """Another peer's model, checked."""
 
     peer_id: PeerKey
@@ -72,7 +37,7 @@ class Pulled:
 
 
 @dataclass(frozen=True)
-class Status:
+class PeerProgress:
     """How far another peer says it is."""
 
     round: int
@@ -83,18 +48,20 @@ class Status:
     """16 random bytes, new with every start of its process."""
 
 
-class Host(ABC):
+class ServiceInterface(ABC):
     """The side of the runtime that answers other peers; called on the event loop."""
 
     @abstractmethod
-    async def published(self, round_number: int | None, wait_seconds: float) -> Published | None:
+    async def get_published(
+        self, round_number: int | None, wait_seconds: float
+    ) -> PublishedModel | None:
         """Return the model published in a round, or the newest; None if it is not there in time.
 
         The last two published models are kept.
         """
 
     @abstractmethod
-    async def reached(
+    async def wait_for_phase(
         self, round_number: int, phase: Phase, wait_seconds: float
     ) -> tuple[int, Phase, int | None]:
         """Wait for a phase of a round; return round, phase and the newest published round."""
@@ -114,7 +81,7 @@ class Host(ABC):
         """Whether my strategy hears what others tell."""
 
     @abstractmethod
-    async def hear(self, peer_id: PeerKey, value: float, round_number: int) -> None:
+    async def store_told(self, peer_id: PeerKey, value: float, round_number: int) -> None:
         """Keep what somebody told me in its round."""
 
     @property
@@ -123,5 +90,5 @@ class Host(ABC):
         """Whether my strategy receives models that are pushed."""
 
     @abstractmethod
-    async def receive(self, pulled: Pulled) -> None:
+    async def store_pushed(self, pulled: PulledModel) -> None:
         """Take a model that was pushed to me."""

@@ -6,11 +6,11 @@ from enum import Enum
 
 import numpy as np
 
-from coterie.peer.transport.call_limits import Clock
-from coterie.peer.transport.settings import BreakerSettings
+from coterie.peer.transport_settings import BreakerSettings
+from coterie.peer.types import Clock
 
 
-class State(Enum):
+class BreakerState(Enum):
     """Whether a peer is asked."""
 
     CLOSED = "closed"
@@ -21,7 +21,7 @@ class State(Enum):
     """One call may find out whether it is back."""
 
 
-class Breaker:
+class CircuitBreaker:
     """Opens after some failures in a row, rests ever longer, and closes after one success."""
 
     def __init__(self, settings: BreakerSettings, clock: Clock, rng: np.random.Generator) -> None:
@@ -33,34 +33,34 @@ class Breaker:
         self._rest_until: float | None = None
 
     @property
-    def state(self) -> State:
+    def state(self) -> BreakerState:
         """Return whether the peer is asked now."""
         if self._rest_until is None:
-            return State.CLOSED
-        return State.OPEN if self._clock() < self._rest_until else State.HALF_OPEN
+            return BreakerState.CLOSED
+        return BreakerState.OPEN if self._clock() < self._rest_until else BreakerState.HALF_OPEN
 
-    def allows(self) -> bool:
+    def allow_call(self) -> bool:
         """Return whether a call may be made now; after a rest this is true for one call only."""
-        if self.state is State.HALF_OPEN:
+        if self.state is BreakerState.HALF_OPEN:
             # Not a flag that the outcome resets: of a call that was cancelled nobody hears.
             self._tried_at = self._clock()
             self._rest_until = self._tried_at + self._rest_seconds()
             return True
-        return self.state is State.CLOSED
+        return self.state is BreakerState.CLOSED
 
-    def succeeded(self) -> None:
+    def record_success(self) -> None:
         """Note that the peer answered."""
         self._num_failures = 0
         self._rest_until = None
 
-    def failed(self) -> None:
+    def record_failure(self) -> None:
         """Note that the peer did not answer, or not as it should."""
         self._num_failures += 1
         self._tried_at = self._clock()
         if self._num_failures >= self._settings.failures:
             self._rest_until = self._tried_at + self._rest_seconds()
 
-    def heard(self) -> None:
+    def record_sign_of_life(self) -> None:
         """Note a sign of life: no reason to trust in it yet, but to try again soon."""
         if self._rest_until is not None:
             soon = self._tried_at + self._settings.first_rest_seconds

@@ -13,17 +13,17 @@ from rich.text import Text
 
 from coterie.cli.progress import LINE_SECONDS
 from coterie.experiments.execution import Run
-from coterie.peer.peer_run import Status
+from coterie.peer.peer_run import PeerStatus
 from coterie.reports.live.progress_text import remaining
-from coterie.swarm.supervisor import Member
+from coterie.swarm.supervisor import SwarmPeer
 
 NUM_OTHER_LINES = 5
 """Of the screen: what stands above and below the peers."""
 FEWEST_ROWS = 4
-Seen = tuple[Member, Status | None]
+Seen = tuple[SwarmPeer, PeerStatus | None]
 
 
-class Display:
+class SwarmProgress:
     """How all peers of the run that goes on are doing."""
 
     def __init__(self, runs: Sequence[Run], console: Console) -> None:
@@ -35,7 +35,7 @@ class Display:
         self._started = self._last_line = time.monotonic()
         self._live = Live(console=console, auto_refresh=False)
 
-    def __enter__(self) -> Display:
+    def __enter__(self) -> SwarmProgress:
         if self._console.is_terminal:
             self._live.start()
         return self
@@ -56,11 +56,11 @@ class Display:
         """Take note of a run that has ended, one way or another."""
         self._num_ended += 1
 
-    def show(self, run: Run, members: Sequence[Member]) -> None:
+    def show(self, run: Run, peers: Sequence[SwarmPeer]) -> None:
         """Show how the peers of a run are doing now; as a line, not every time."""
         if not self._console.is_terminal and time.monotonic() - self._last_line < LINE_SECONDS:
             return
-        seen = [(member, member.status) for member in members]
+        seen = [(peer, peer.status) for peer in peers]
         left = self._seconds_left(run, seen)
         if self._console.is_terminal:
             self._live.update(self._screen(run, seen, left), refresh=True)
@@ -101,21 +101,21 @@ def table(seen: Sequence[Seen]) -> Table:
         lines.add_column(name, no_wrap=True)
     for name in ("round", "validation", "fetched", "known", "refused", "not got"):
         lines.add_column(name, justify="right", no_wrap=True)
-    for member, status in seen:
-        lines.add_row(member.name, _state(member, status), *_progress(status))
+    for peer, status in seen:
+        lines.add_row(peer.name, _state(peer, status), *_progress(status))
     return lines
 
 
-def _state(member: Member, status: Status | None) -> Text:
-    if member.error is not None:
+def _state(peer: SwarmPeer, status: PeerStatus | None) -> Text:
+    if peer.error is not None:
         return Text("failed", style="red")
     state = "starting" if status is None else status.state
-    if member.num_restarts:
-        return Text(f"{state}, restarted {member.num_restarts}×", style="yellow")
+    if peer.num_restarts:
+        return Text(f"{state}, restarted {peer.num_restarts}×", style="yellow")
     return Text(state, style="green" if state == "finished" else "")
 
 
-def _progress(status: Status | None) -> list[str]:
+def _progress(status: PeerStatus | None) -> list[str]:
     if status is None or status.round < 0:
         return [""] * 6
     return [
@@ -128,7 +128,7 @@ def _progress(status: Status | None) -> list[str]:
     ]
 
 
-def _validation(status: Status) -> str:
+def _validation(status: PeerStatus) -> str:
     if status.validation_accuracy is not None:
         return f"{status.validation_accuracy:.1%}"
     return "" if status.validation_loss is None else f"{status.validation_loss:.4g}"
