@@ -1,4 +1,4 @@
-"""What a round waits for: all peers at once, answers in order, and wasted time accounted for."""
+"""What a round calls for: all peers at once, answers in order, and wasted time accounted for."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def fetched(bridge: EventLoopBridge, numbers: list[int]) -> list[tuple[int
 
 def test_all_calls_of_a_round_are_under_way_at_once_but_not_more_than_allowed(tmp_path):
     async def play() -> None:
-        waits = RoundCalls(make_peer(tmp_path / "me").address_book, synchronous=True)
+        calls = RoundCalls(make_peer(tmp_path / "me").address_book, synchronous=True)
         everybody = asyncio.Barrier(AT_ONCE)  # no call is answered before all are made
         num_asked = most = 0
 
@@ -68,7 +68,7 @@ def test_all_calls_of_a_round_are_under_way_at_once_but_not_more_than_allowed(tm
 
         asked = list(range(2 * AT_ONCE))
         async with asyncio.timeout(60):
-            answers = await waits.all(asked, call)
+            answers = await calls.run_all(asked, call)
         assert answers == [(number, -number) for number in asked]
         assert most == AT_ONCE
 
@@ -77,7 +77,7 @@ def test_all_calls_of_a_round_are_under_way_at_once_but_not_more_than_allowed(tm
 
 def test_answers_stand_in_the_order_of_the_questions_whatever_comes_first(tmp_path):
     async def play() -> None:
-        waits = RoundCalls(make_peer(tmp_path / "me").address_book, synchronous=True)
+        calls = RoundCalls(make_peer(tmp_path / "me").address_book, synchronous=True)
         done = [asyncio.Event() for _ in range(6)]
         done[-1].set()
 
@@ -87,7 +87,7 @@ def test_answers_stand_in_the_order_of_the_questions_whatever_comes_first(tmp_pa
                 done[number - 1].set()
             return number
 
-        answers = await waits.all(range(6), call)
+        answers = await calls.run_all(range(6), call)
         assert answers == [(number, number) for number in range(6)]
 
     asyncio.run(asyncio.wait_for(play(), 60))
@@ -226,18 +226,18 @@ def test_a_peer_without_a_first_model_is_waited_for_only_once(tmp_path):
     async def play() -> None:
         settings = settings_of(breaker=IMPATIENT)
         async with network(tmp_path, 2, settings=settings) as (ann, bob):
-            waits = []
+            calls = []
 
             async def none_yet(round_number: object, wait_seconds: float) -> None:
-                waits.append(wait_seconds)
+                calls.append(wait_seconds)
 
             bob.service.published = none_yet
             bridge = link_of(ann)
             assert await fetched(bridge, [1]) == [(1, False)]
             assert ann.address_book.resting() == [], "it was to wait, and did"
             await fetched(bridge, [1])
-            assert waits[0] == pytest.approx(10, abs=0.01)
-            assert waits[1:] == [0]
+            assert calls[0] == pytest.approx(10, abs=0.01)
+            assert calls[1:] == [0]
 
     asyncio.run(play())
 
@@ -250,13 +250,13 @@ def test_an_answer_that_is_slower_than_usual_is_time_wasted(tmp_path):
         ann.address_book.announce("127.0.0.1:1")
         bob.address_book.announce("127.0.0.1:2")
         ann.knows(bob)
-        waits = RoundCalls(ann.address_book, synchronous=False, clock=clock)
+        calls = RoundCalls(ann.address_book, synchronous=False, clock=clock)
 
         async def answer_after(seconds: float) -> None:
             async def call() -> None:
                 clock.now += seconds
 
-            await waits.waited(bob.id, "fetch", call)
+            await calls.run(bob.id, "fetch", call)
 
         for _ in range(5):
             await answer_after(0.5)

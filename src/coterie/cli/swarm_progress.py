@@ -1,4 +1,4 @@
-"""Shows a swarm while it runs: one table that lives, on a terminal; plain lines elsewhere."""
+"""Progress of a swarm on the console: a live table on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from coterie.reports.live.progress_text import remaining
 from coterie.swarm.supervisor import SwarmPeer
 
 NUM_OTHER_LINES = 5
-"""Of the screen: what stands above and below the peers."""
+"""Lines of the screen above and below the peers."""
 FEWEST_ROWS = 4
 Seen = tuple[SwarmPeer, PeerStatus | None]
 
 
 class SwarmProgress:
-    """How all peers of the run that goes on are doing."""
+    """Shows the peers of the current run."""
 
     def __init__(self, runs: Sequence[Run], console: Console) -> None:
         self._console = console
         self._runs = runs
         self._num_ended = sum(run.outcome is not None for run in runs)
         self._done_before: float | None = None
-        """How much had been done by an earlier session, in runs."""
+        """The work that an earlier session had done, in runs."""
         self._started = self._last_line = time.monotonic()
         self._live = Live(console=console, auto_refresh=False)
 
@@ -53,11 +53,11 @@ class SwarmProgress:
         self._console.print(message, soft_wrap=True, highlight=False, markup=False)
 
     def end(self, run: Run) -> None:
-        """Take note of a run that has ended, one way or another."""
+        """Count a run that has ended."""
         self._num_ended += 1
 
     def show(self, run: Run, peers: Sequence[SwarmPeer]) -> None:
-        """Show how the peers of a run are doing now; as a line, not every time."""
+        """Show the peers of a run; as a line, only now and then."""
         if not self._console.is_terminal and time.monotonic() - self._last_line < LINE_SECONDS:
             return
         seen = [(peer, peer.status) for peer in peers]
@@ -83,7 +83,7 @@ class SwarmProgress:
         return f"{self._num_ended} of {len(self._runs)} runs done"
 
     def _seconds_left(self, run: Run, seen: Sequence[Seen]) -> str:
-        """Return about how long it will take; runs that have not begun will take as long."""
+        """Return the estimated remaining time; later runs are assumed to take as long."""
         rounds = [0 if status is None else status.round + 1 for _, status in seen]
         done = self._num_ended + sum(rounds) / (len(rounds) * (run.config.rounds + 1))
         if self._done_before is None:
@@ -95,11 +95,11 @@ class SwarmProgress:
 
 
 def table(seen: Sequence[Seen]) -> Table:
-    """Return one line per peer."""
+    """Return a table with one line per peer."""
     lines = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("peer", "state"):
         lines.add_column(name, no_wrap=True)
-    for name in ("round", "validation", "fetched", "known", "refused", "not got"):
+    for name in ("round", "validation", "fetched", "reachable", "refused", "not received"):
         lines.add_column(name, justify="right", no_wrap=True)
     for peer, status in seen:
         lines.add_row(peer.name, _state(peer, status), *_progress(status))
@@ -135,7 +135,7 @@ def _validation(status: PeerStatus) -> str:
 
 
 def _line(run: Run, seen: Sequence[Seen]) -> str:
-    """Say in which rounds the peers are, and how well they do."""
+    """Return the rounds of the peers and their mean accuracy."""
     known = [status for _, status in seen if status is not None and status.round >= 0]
     if not known:
         return f"{run.folder.name}: {len(seen)} peers are starting"

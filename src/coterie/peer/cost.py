@@ -1,4 +1,4 @@
-"""What a round costs a peer: how long it trained and measured models, and waited for others."""
+"""The cost of a round for a peer: seconds of training and evaluation, and of waiting for others."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from coterie.runtime.round import Columns
 
 
 class CostAccounting:
-    """Adds up what was done since the last round had ended."""
+    """Adds up the work since the end of the last round."""
 
     def __init__(self) -> None:
         self._work_seconds = self._work_cpu_seconds = 0.0
         self._before = self._spent(0.0)
 
     def wrap_trainer(self, trainer: Trainer) -> Trainer:
-        """Return a trainer whose work is counted here; one that is counted already stays."""
+        """Return a trainer whose work is counted here; a counted trainer is returned as is."""
         return trainer if isinstance(trainer, _CountedTrainer) else _CountedTrainer(trainer, self)
 
     @contextmanager
     def count_work(self) -> Iterator[None]:
-        """Count what happens meanwhile as work."""
+        """Count the work inside this context."""
         wall, cpu = time.perf_counter(), time.thread_time()
         try:
             yield
@@ -34,12 +34,12 @@ class CostAccounting:
             self._work_cpu_seconds += time.thread_time() - cpu
 
     def take_columns(self, waited_seconds: float) -> Columns:
-        """Return what has come since this was last asked; `waited_seconds` is a sum, too."""
+        """Return the cost since the last call; `waited_seconds` is a total."""
         now = self._spent(waited_seconds)
         new = {name: np.array([value - self._before[name]]) for name, value in now.items()}
         self._before = now
-        nobody = np.zeros(1, np.int32)
-        return {"peer": nobody, "cluster": nobody, **new}
+        this_peer = np.zeros(1, np.int32)
+        return {"peer": this_peer, "cluster": this_peer, **new}
 
     def _spent(self, waited_seconds: float) -> dict[str, float]:
         return {
@@ -52,7 +52,7 @@ class CostAccounting:
 
 
 class _CountedTrainer(Trainer):
-    """Another trainer, with a look at the clock before and after."""
+    """A trainer that measures the time of its work."""
 
     def __init__(self, trainer: Trainer, costs: CostAccounting) -> None:
         self.layout = trainer.layout

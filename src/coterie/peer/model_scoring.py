@@ -1,4 +1,4 @@
-"""Measures other peers' models on my data when they ask for it, while I train."""
+"""Scores other peers' models on this peer's data when they ask, also during training."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from coterie.peer.wire.model import Vector
 
 
 class ModelScorer:
-    """One model at a time, by a trainer of its own: mine may be busy for minutes."""
+    """Scores one model at a time with its own trainer: the main one may be busy for minutes."""
 
     def __init__(
         self, data: World, build: Callable[[], nn.Module], settings: TrainingSettings, tell: Tell
@@ -37,11 +37,11 @@ class ModelScorer:
 
     @property
     def metrics(self) -> frozenset[str]:
-        """What can be measured on data."""
+        """The metrics that can be computed on this data."""
         return frozenset(("loss", "accuracy") if self._data.is_classification else ("loss",))
 
     async def score(self, model: Vector, metric: str, round_number: int) -> float:
-        """Return the loss or accuracy of a model (P,) on my training data of a round."""
+        """Return the loss or accuracy of a model (P,) on this peer's training data of a round."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(
             self._thread, self._score, model, metric, self._data.step_of(round_number)
@@ -57,7 +57,7 @@ class ModelScorer:
         return result.loss if metric == "loss" else result.accuracy
 
     def _ready_trainer(self) -> Trainer:
-        # Made when first needed: most strategies never ask others.
+        # Made when first needed: most strategies never ask other peers for scores.
         if self._trainer is None:
             self._trainer = make_trainer(
                 self._build,
@@ -70,7 +70,7 @@ class ModelScorer:
         return self._trainer
 
     def close(self) -> None:
-        """Stop measuring."""
+        """Stop scoring."""
         self._thread.shutdown(wait=True, cancel_futures=True)
         if self._trainer is not None:
             self._trainer.close()

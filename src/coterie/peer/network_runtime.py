@@ -1,4 +1,4 @@
-"""The runtime that is one peer: the simulator's steps, with models that come over a network."""
+"""The runtime of one real peer: the rounds of the simulator, with models from a network."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from coterie.strategies.strategy import (
 )
 
 ME = 0
-"""The only row of my state, and my own number: others are numbered from 1."""
+"""The only row of the state, and this peer's own number: others are numbered from 1."""
 HELD = "held "
-"""How the matrices of models begin that belong to others."""
+"""Prefix of the matrices that hold other peers' models."""
 ON_DATA = ("loss", "accuracy")
 UPDATES: dict[Metric, Part] = {
     "cosine-last-update": Part.LAST_UPDATE,
@@ -48,7 +48,7 @@ UPDATES: dict[Metric, Part] = {
 
 
 class NetworkRuntime(Runtime):
-    """Drives my strategy; runs in a thread of its own, and waits there for the network."""
+    """Drives the strategy in a thread of its own, which waits there for the network."""
 
     def __init__(
         self,
@@ -67,16 +67,16 @@ class NetworkRuntime(Runtime):
         self._costs = CostAccounting()
         self._pulled: dict[int, PulledModel] = {}
         self._weights: dict[int, float] = {}
-        """With which weights models were merged in this round."""
+        """Merge weights of this round, by peer."""
         self._last_round = -1
         self._present = np.array([ME])
-        """Whom I could ask when the round began, and myself."""
+        """Peers that could be asked when the round began, and this one."""
         self._handlers |= {
             kind: self._after_sending(self._handlers[kind]) for kind in (Receive, Merge, Train)
         }
 
     def start(self, now: Round) -> None:
-        """Round 0: train alone, and publish the result."""
+        """Run round 0: train alone and publish the result."""
         self._state.trainer = self._costs.wrap_trainer(self._state.trainer)
         self._bridge.report_progress(now.number, Phase.ENTERED)
         super().start(now)
@@ -91,7 +91,7 @@ class NetworkRuntime(Runtime):
         self._bridge.report_progress(now.number, Phase.ENTERED)
         self._present = np.array([ME, *self._bridge.reachable_peers()], np.int64)
         self._drive(now, self._everybody)
-        self._let_go()
+        self._release_held()
         self._finish(now, self._everybody)
         self._publish(now.number)
         now.arrivals = _arrival_columns(self._pulled, self._weights)
@@ -126,7 +126,7 @@ class NetworkRuntime(Runtime):
         return {ME: offers}
 
     def _parts(self) -> frozenset[Part]:
-        """Return what I need of others: changes only if my strategy compares them."""
+        """Return the parts to fetch from others: updates only if the strategy compares them."""
         needs = self.strategies[ME].needs()
         from_others = self._state.settings.initialisation == "independent"
         wanted = {Part.MODEL, Part.MESSAGE}
@@ -141,12 +141,15 @@ class NetworkRuntime(Runtime):
         self._held[ME][number] = pulled.model.vectors[Part.MODEL]
         return Offer(
             number,
-            self._believed(pulled.num_samples),
+            self._limit_samples(pulled.num_samples),
             self._bridge.to_local_numbers(pulled.model.message),
         )
 
-    def _believed(self, num_samples: int) -> int:
-        """Return how many samples another counts for: any number could crowd out my model."""
+    def _limit_samples(self, num_samples: int) -> int:
+        """Return the number of samples another peer may count for in a merge.
+
+        Without the limit, a false number could crowd out this peer's own model.
+        """
         return int(min(num_samples, self._samples_ratio * len(self._state.samples[ME].train)))
 
     def _score(self, now: Round, requests: dict[int, Score]) -> Answers:
@@ -166,8 +169,8 @@ class NetworkRuntime(Runtime):
         scores = zip(numbers, values, strict=True)
         return {ME: {number: value for number, value in scores if not math.isnan(value)}}
 
-    def _let_go(self) -> None:
-        """The round needs the models of others no longer."""
+    def _release_held(self) -> None:
+        """Release other peers' models, which the round needs no longer."""
         matrices = self._state.workspace.matrices
         for name in [name for name in matrices if name.startswith(HELD)]:
             del matrices[name]
@@ -178,7 +181,7 @@ class NetworkRuntime(Runtime):
         return ModelReference(name, 0)
 
     def _evaluated(self, numbers: list[int], metric: Metric) -> list[float]:
-        """Measure models I hold on my training data."""
+        """Return the metric of held models on this peer's training data."""
         state = self._state
         jobs = []
         for number in numbers:
@@ -187,14 +190,14 @@ class NetworkRuntime(Runtime):
         return [each.loss if metric == "loss" else each.accuracy for each in results]
 
     def _mine(self, metric: Metric) -> Vector:
-        """Return what is compared of my published model: its weights, or their change."""
+        """Return the published vector that a metric compares: the weights or their change."""
         return self._published(UPDATES.get(metric, Part.MODEL))
 
     def _theirs(self, number: int, metric: Metric) -> Vector:
         vectors = self._pulled[number].model.vectors
         part = UPDATES.get(metric, Part.MODEL)
         if part not in vectors and part == Part.TOTAL_UPDATE and self._state.initial is not None:
-            # All have begun alike, so I can tell the change from the model itself.
+            # All peers start from the same weights, so the model itself shows the change.
             change: Vector = vectors[Part.MODEL] - self._state.initial[ME]
             return change
         return vectors[part]
@@ -239,16 +242,16 @@ class NetworkRuntime(Runtime):
     def _after_sending(
         self, handle: Callable[[Round, dict[int, Any]], Answers]
     ) -> Callable[[Round, dict[int, Any]], Answers]:
-        """Before a request that comes after all sending, tell those who wait for it."""
+        """Return a handler that first reports that this peer sends nothing more in this round."""
 
-        def told(now: Round, requests: dict[int, Any]) -> Answers:
+        def handle_after(now: Round, requests: dict[int, Any]) -> Answers:
             self._bridge.report_progress(now.number, Phase.SENT)
             return handle(now, requests)
 
-        return told
+        return handle_after
 
     def _publish(self, number: int) -> None:
-        """Offer what came out of a round to others."""
+        """Offer the result of a round to other peers."""
         parts = [Part.MODEL]
         parts += [Part.LAST_UPDATE] * (self._state.untrained is not None)
         parts += [Part.TOTAL_UPDATE] * (self._state.initial is not None)
@@ -265,16 +268,16 @@ class NetworkRuntime(Runtime):
             return published
         start = self._state.untrained if part == Part.LAST_UPDATE else self._state.initial
         if start is None:
-            raise RuntimeError(f"'{part.name}' is asked for, but nobody kept what it needs.")
+            raise RuntimeError(f"'{part.name}' was requested, but its starting point was not kept.")
         change: Vector = published - start[ME]
         return change
 
     def save(self) -> dict[str, Any]:
-        """Return what must survive between rounds, as plain data."""
+        """Return the state to keep between rounds, as plain data."""
         return {**super().save(), "round": self._last_round, **self._bridge.save()}
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Take back what `save` returned, and offer my model again."""
+        """Restore what `save` returned, and offer the last model again."""
         self._bridge.restore(saved)
         super().restore(saved)
         if saved["round"] >= 0:
@@ -288,9 +291,9 @@ def _compared(metric: Metric, theirs: Vector, mine: Vector) -> float:
 def _list_columns(neighbours: npt.NDArray[np.int64] | None) -> dict[str, npt.NDArray[Any]]:
     if neighbours is None:
         return {}
-    nobody = np.zeros(len(neighbours), np.int32)
+    this_peer = np.zeros(len(neighbours), np.int32)
     others = neighbours.astype(np.int32)
-    return {"peer": nobody, "cluster": nobody, "other": others, "other_cluster": nobody}
+    return {"peer": this_peer, "cluster": this_peer, "other": others, "other_cluster": this_peer}
 
 
 def _arrival_columns(
@@ -299,10 +302,10 @@ def _arrival_columns(
     if not pulled:
         return {}
     arrived = pulled.values()
-    nobody = np.zeros(len(pulled), np.int32)
+    this_peer = np.zeros(len(pulled), np.int32)
     return {
-        "peer": nobody,
-        "cluster": nobody,
+        "peer": this_peer,
+        "cluster": this_peer,
         "other": np.array(list(pulled), np.int32),
         "other_round": np.array([each.round for each in arrived], np.int32),
         "age_seconds": np.array([each.age_seconds for each in arrived]),

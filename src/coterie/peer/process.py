@@ -1,4 +1,4 @@
-"""One peer as a process: starts everything, runs the rounds in a thread, and ends it all again."""
+"""One peer as a process: starts everything, runs the rounds in a thread, and shuts down."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ from coterie.simulation.simulation import Simulation, check_targets
 from coterie.storage.files import locked
 
 STOP_SECONDS = 10.0
-"""How long a local training may go on after the peer was asked to stop."""
+"""How long local training may continue after a request to stop."""
 GRACE_SECONDS = 1.0
-"""How long others may finish what they are getting from me when I leave."""
+"""How long other peers may finish their transfers when this peer leaves."""
 MEET_SECONDS = 0.05
-"""How often a peer that waits for others looks whether they are there."""
+"""Interval for checking whether enough other peers are there."""
 _log = logging.getLogger(__name__)
 
 
 def run_peer(path: Path, tell: Tell, request: PeerStopRequest) -> None:
-    """Run the peer of a peer.yaml, or of the folder it lies in, until it has finished."""
+    """Run the peer of a peer.yaml, or of the folder with it, until it has finished."""
     config = read_peer_config(path)
     folder = path if path.is_dir() else path.parent
     identity = load_identity(folder)
@@ -63,7 +63,7 @@ def run_peer(path: Path, tell: Tell, request: PeerStopRequest) -> None:
 
 
 class RunningPeer:
-    """Everything one peer consists of."""
+    """All parts of one peer, and the order in which they start and end."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class RunningPeer:
         self._stop = threading.Event()
 
     async def run(self) -> None:
-        """Take part until all rounds are done, or somebody stops it."""
+        """Run until all rounds are done or the peer is asked to stop."""
         with self._stoppable() as stopped:
             await self._take_part(stopped)
 
@@ -151,13 +151,13 @@ class RunningPeer:
     def _resume(self, simulation: Simulation) -> None:
         resume(simulation, self._peer_run.recorder, self._peer_run.checkpoints, self._tell)
         if simulation.next_round > 0:
-            self._tell(f"Going on after round {simulation.next_round - 1}.")
+            self._tell(f"Continuing after round {simulation.next_round - 1}.")
 
     @asynccontextmanager
     async def _serving(
         self, service: PeerService, client: PeerClient, bridge: EventLoopBridge
     ) -> AsyncIterator[asyncio.Task[None]]:
-        """Answer others and look for them meanwhile."""
+        """Answer other peers and search for them inside this context."""
         server = PeerServer(self._context, service, client)
         try:
             bound = await server.start(self._config.listen)
@@ -170,14 +170,14 @@ class RunningPeer:
     async def _discovering(
         self, client: PeerClient, bridge: EventLoopBridge, bound: str
     ) -> AsyncIterator[asyncio.Task[None]]:
-        """Say to others where this peer is, and look for them; say goodbye at the end."""
+        """Announce this peer and search for others inside this context; say goodbye at the end."""
         self._address_book.announce(self._config.advertise or advertised(bound))
-        rng = np.random.default_rng()  # whom to ask for addresses changes no result
+        rng = np.random.default_rng()  # which peers are asked for addresses changes no result
         known = self._config.known
         searching = Discovery(client, self._address_book, known, rng, parts=lambda: bridge.parts)
         discovery = asyncio.create_task(searching.run())
         self._peer_run.update_status(address=self._address_book.my_address)
-        self._tell(f"{self._identity.name} is at {self._address_book.my_address}")
+        self._tell(f"{self._identity.name} listens at {self._address_book.my_address}.")
         event(_log, "serving", address=self._address_book.my_address, peer=self._identity.peer_id)
         try:
             yield discovery
@@ -193,7 +193,7 @@ class RunningPeer:
         discovery: asyncio.Task[None],
         stopped: asyncio.Future[None],
     ) -> None:
-        """Run the rounds in a thread until they end, or something ends them."""
+        """Run the rounds in a thread until they end, or the peer is asked to stop."""
         await self._wait_for_company(discovery, stopped)
         if stopped.done():
             self._raise_stopped(simulation)
@@ -208,7 +208,7 @@ class RunningPeer:
         bridge.stop()
         await asyncio.wait({rounds}, timeout=STOP_SECONDS)
         if not rounds.done():
-            _log.warning("a local training did not end in time and is given up")
+            _log.warning("local training did not end in time and is abandoned")
         elif not isinstance(rounds.exception(), Interrupted):
             rounds.result()
         if discovery.done():
@@ -234,15 +234,15 @@ class RunningPeer:
             refused=_by_reason(self._context.refused),
             failures=_by_reason(self._context.failures),
         )
-        said = self._peer_run.status
+        status = self._peer_run.status
         event(
             _log,
             "round",
             round=now.number,
-            validation_accuracy=said.validation_accuracy,
-            validation_loss=said.validation_loss,
-            num_known=said.num_known,
-            num_fetched=said.num_fetched,
+            validation_accuracy=status.validation_accuracy,
+            validation_loss=status.validation_loss,
+            num_known=status.num_known,
+            num_fetched=status.num_fetched,
         )
 
     def _finish(self, simulation: Simulation) -> None:
@@ -252,7 +252,7 @@ class RunningPeer:
     async def _wait_for_company(
         self, discovery: asyncio.Task[None], stopped: asyncio.Future[None]
     ) -> None:
-        """Wait until enough others are there to begin with, or patience ends."""
+        """Wait for enough other peers, up to the deadline of a round."""
         wanted = max(len(self._config.roster) - 1, 0) or self._config.begin_with
         deadline = time.monotonic() + self._config.network.deadlines.round_seconds
         while len(self._address_book.reachable()) < wanted and not (
@@ -260,7 +260,7 @@ class RunningPeer:
         ):
             if time.monotonic() > deadline:
                 here = len(self._address_book.reachable())
-                self._tell(f"Beginning with {here} others instead of {wanted}.")
+                self._tell(f"Starting with {here} other peers instead of {wanted}.")
                 return
             await asyncio.sleep(MEET_SECONDS)
 
@@ -270,7 +270,7 @@ class RunningPeer:
         discovery: asyncio.Task[None],
         stopped: asyncio.Future[None],
     ) -> None:
-        """Offer the last model until the others are as far."""
+        """Offer the last model until the other peers are as far."""
         last = self._config.rounds or 0
         waiting = asyncio.create_task(
             bridge.wait_until_reached(last, Phase.PUBLISHED, self._config.linger_seconds)
@@ -280,7 +280,7 @@ class RunningPeer:
 
     @contextmanager
     def _stoppable(self) -> Iterator[asyncio.Future[None]]:
-        """Yield what is done when the process is asked to stop."""
+        """Yield a future that is done when the process is asked to stop."""
         loop = asyncio.get_running_loop()
         stopped: asyncio.Future[None] = loop.create_future()
 
@@ -288,7 +288,7 @@ class RunningPeer:
             if not stopped.done():
                 stopped.set_result(None)
                 with suppress(OSError):  # the terminal may be closed
-                    self._tell("Stopping. Press Ctrl-C again to quit at once.")
+                    self._tell("Stopping after this round. Press Ctrl-C again to quit immediately.")
 
         def wake() -> None:
             loop.call_soon_threadsafe(stop)
@@ -301,7 +301,7 @@ class RunningPeer:
         event(_log, "stopped", round=simulation.next_round - 1)
 
     def _raise_stopped(self, simulation: Simulation) -> NoReturn:
-        """Say what is saved; it is for the process to say how to go on."""
+        """Raise what was saved; the process adds how to continue."""
         self._note_stopped(simulation)
         if simulation.next_round == 0:
             raise Interrupted(AT_FIRST)
@@ -309,17 +309,19 @@ class RunningPeer:
 
 
 def advertised(bound: str) -> str:
-    """Return where others reach whoever listens at an address; everywhere means this computer."""
+    """Return the address for others; a peer that listens everywhere is found by its host name."""
     host, _, port = bound.rpartition(":")
     return f"{socket.gethostname()}:{port}" if host in EVERYWHERE else bound
 
 
 def _key(config: PeerConfig, identity: Identity) -> Key:
-    """Return what my draws depend on: my number among all, if all are named, or my id."""
+    """Return the key of all draws: the position in the roster, or the id if there is no roster."""
     if not config.roster:
         return identity.peer_id
     if identity.peer_id not in config.roster:
-        raise ConfigError("The roster in peer.yaml does not name this peer's own id.")
+        raise ConfigError(
+            "The roster in peer.yaml does not list this peer's own id. Add it: coterie peer id"
+        )
     return config.roster.index(identity.peer_id)
 
 
@@ -332,11 +334,11 @@ async def _first_of(*futures: asyncio.Future[Any]) -> None:
 
 
 def _in_thread(work: Callable[[], None]) -> asyncio.Future[None]:
-    """Do something in a thread of its own, which does not keep the process from ending."""
+    """Run a function in a thread that does not keep the process alive."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
 
-    def tell(error: BaseException | None) -> None:
+    def set_result(error: BaseException | None) -> None:
         if done.cancelled():
             return
         if error is None:
@@ -348,10 +350,10 @@ def _in_thread(work: Callable[[], None]) -> asyncio.Future[None]:
         error: BaseException | None = None
         try:
             work()
-        except BaseException as raised:  # whatever it is, the caller is told
+        except BaseException as raised:  # any exception is passed on to the caller
             error = raised
         with suppress(RuntimeError):  # the loop may be closed already
-            loop.call_soon_threadsafe(tell, error)
+            loop.call_soon_threadsafe(set_result, error)
 
     threading.Thread(target=run, name="rounds", daemon=True).start()
     return done

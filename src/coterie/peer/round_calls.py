@@ -1,4 +1,4 @@
-"""What a round waits for other peers: many at the same time, and how much of it in vain."""
+"""The calls of one round to other peers: made in parallel, with account of the time they waste."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from coterie.peer.refusals import Reason, Refused
 from coterie.peer.types import Clock, PeerKey
 
 AT_ONCE = 32
-"""Calls of one round that are under way at the same time."""
+"""Largest number of parallel calls in a round."""
 SLOW_FACTOR, SLOW_SECONDS = 4.0, 1.0
-"""An answer is slow if it takes so many times as long as usual, and so many seconds more."""
+"""An answer is slow above this multiple of the usual time plus this many seconds."""
 NUM_REMEMBERED = 64
-"""Of how many answers the usual time is the median."""
+"""Number of answers whose median is the usual time."""
 Answer = TypeVar("Answer")
 Asked = TypeVar("Asked")
 
 
 class RoundCalls:
-    """Runs the calls of a round, and keeps account of the time that single peers waste.
+    """Runs the calls of a round, and counts the time that single peers waste.
 
-    Where rounds are aligned there is no such account: to wait for all is their purpose.
+    With aligned rounds nothing is counted: there the purpose is to wait for all.
     """
 
     def __init__(
@@ -35,36 +35,36 @@ class RoundCalls:
         self._address_book = address_book
         self._synchronous = synchronous
         self._clock = clock
-        self._places = asyncio.Semaphore(AT_ONCE)
+        self._slots = asyncio.Semaphore(AT_ONCE)
         self._usual: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=NUM_REMEMBERED))
 
-    async def all(
+    async def run_all(
         self, asked: Sequence[Asked], call: Callable[[Asked], Awaitable[Answer]]
     ) -> list[tuple[Asked, Answer]]:
-        """Return the answers in the order in which they were asked for, whatever came first."""
+        """Return the answers in the order of `asked`."""
 
-        async def in_its_place(each: Asked) -> Answer:
-            async with self._places:
+        async def run_limited(each: Asked) -> Answer:
+            async with self._slots:
                 return await call(each)
 
-        answers = await asyncio.gather(*(in_its_place(each) for each in asked))
+        answers = await asyncio.gather(*(run_limited(each) for each in asked))
         return list(zip(asked, answers, strict=True))
 
-    async def waited(
+    async def run(
         self,
         peer_id: PeerKey,
         what: str,
         call: Callable[[], Awaitable[Answer]],
         free: frozenset[Reason] = frozenset(),
     ) -> Answer:
-        """Return what a peer answers; a peer that has wasted too much time is not asked.
+        """Return a peer's answer; a peer that has wasted too much time is not called.
 
-        For refusals for a reason that is `free`, the peer is not to blame.
+        A refusal for a reason in `free` is not the peer's fault.
         """
         if self._synchronous:
             return await call()
         if self._address_book.is_resting(peer_id):
-            raise Refused(Reason.UNREACHABLE, "it wasted time and is left alone for a while")
+            raise Refused(Reason.UNREACHABLE, "it wasted time and gets no calls for a while")
         begun_at = self._clock()
         try:
             answer = await call()
@@ -72,10 +72,10 @@ class RoundCalls:
             if refused.reason not in free:
                 self._address_book.record_waste(peer_id, self._clock() - begun_at)
             raise
-        self._answered(peer_id, what, self._clock() - begun_at)
+        self._record_duration(peer_id, what, self._clock() - begun_at)
         return answer
 
-    def _answered(self, peer_id: PeerKey, what: str, seconds: float) -> None:
+    def _record_duration(self, peer_id: PeerKey, what: str, seconds: float) -> None:
         usual = statistics.median(self._usual[what]) if self._usual[what] else seconds
         self._usual[what].append(seconds)
         if seconds > SLOW_FACTOR * usual + SLOW_SECONDS:

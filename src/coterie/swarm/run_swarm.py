@@ -1,4 +1,4 @@
-"""Runs one run by real peers: lays them out, looks after them, and gathers what they record."""
+"""Executes one run by real peers: creates and supervises them, and collects their records."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from coterie.swarm.supervisor import Supervisor, SwarmPeer
 
 LOOK_SECONDS = 0.25
 GATHER_SECONDS = 2.0
-"""How often what peers have recorded is gathered while they run."""
-STOPPING = "Asking all peers to save and to say goodbye."
+"""How often records are collected while peers run."""
+STOPPING = "Asking all peers to save and to leave."
 Show = Callable[[Run, Sequence[SwarmPeer]], None]
 
 
@@ -34,9 +34,9 @@ def execute_by_peers(
     keep_peers: bool = False,
     **_: Any,
 ) -> None:
-    """Run, or resume, one run by real peers, unless it has finished; as `execution.execute` does.
+    """Execute or resume one run by real peers, unless it has finished; see `execution.execute`.
 
-    A peer that ends with an error does not end the others, but the run has not finished then.
+    A peer that fails does not end the others, but then the run does not finish.
     """
     with locked(run.folder):
         if run.outcome is not None:
@@ -62,7 +62,7 @@ def _supervise(
     show: Show,
     asked_to_stop: Callable[[], bool],
 ) -> None:
-    """Stay until all peers have ended."""
+    """Supervise the peers until all have ended."""
     gathered = time.monotonic()
     while swarm.running:
         if asked_to_stop() or swarm.has_failed_at_once:
@@ -77,7 +77,7 @@ def _supervise(
 def _raise_any(
     swarm: Supervisor, collector: RecordCollector, asked_to_stop: StopRequest, how_to_continue: str
 ) -> None:
-    """Raise if some peer has not come to its end, with what the user can do."""
+    """Raise if a peer has not finished, with advice for the user."""
     if all(peer.has_finished for peer in swarm.peers):
         return
     if asked_to_stop():
@@ -85,14 +85,14 @@ def _raise_any(
         when = f" after round {last}" if last >= 0 else ""
         raise Interrupted(f"Stopped by {asked_to_stop.by}{when}.")
     error = _as_one(swarm.errors)
-    # What was wrong with a peer's settings or training would be wrong again.
+    # An error in a peer's settings or training would occur again.
     if collector.num_rounds and isinstance(error, StorageError | WorkerDied):
         error.add_note(how_to_continue)
     raise error
 
 
 def _as_one(errors: Sequence[CoterieError]) -> CoterieError:
-    """Return the first error, which tells of the others."""
+    """Return the first error, with the others as notes."""
     first = errors[0]
     for other in errors[1:]:
         first.add_note(str(other))

@@ -1,4 +1,4 @@
-"""Who is there: ids and small numbers, addresses, who has left, and who does not answer."""
+"""The address book of a peer: ids, numbers and addresses of others, and which of them respond."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from coterie.peer.wire.field_bounds import INSTANCE_BYTES, LARGEST_SEQUENCE, MOS
 from coterie.peer.wire.methods import REQUEST_BYTES, parse
 
 MOST_RECORD_BYTES = REQUEST_BYTES - 2**12
-"""Of all records together, so that the list fits into a request."""
+"""Size limit of all records together, so that the list fits into a request."""
 ME = 0
 
 
 @dataclass
 class _PeerEntry:
-    """What is known about one peer."""
+    """What is known about one other peer."""
 
     breaker: CircuitBreaker
     wait_budget: WaitBudget
     address: Address | None = None
     signed: wire.SignedAddress | None = None
     gone_instance: bytes | None = None
-    """The start of the process that said goodbye."""
+    """The process that said goodbye, by its instance."""
 
     @property
     def has_left(self) -> bool:
@@ -53,9 +53,9 @@ class _PeerEntry:
 class AddressBook:
     """The address book of one peer.
 
-    I am number 0; others have numbers in the order of the roster, then in the order in which they
-    are first met. A number is never used again. Only trusted peers get one, so that strangers
-    cannot fill the book.
+    This peer has number 0. Others have numbers in the order of the roster, then in the order in
+    which they are first met. A number is never used again. Only trusted peers get one, so that
+    strangers cannot fill the book.
     """
 
     identity: Identity
@@ -77,76 +77,76 @@ class AddressBook:
         self._my_record: wire.SignedAddress | None = None
         self.my_address: str | None = None
         self.duplicate: Address | None = None
-        """Where somebody with my own key is said to be."""
+        """The address at which another process with this peer's key was reported."""
         self._past_instance = b""
         for peer_id in self.roster:
             self._meet(peer_id)
 
     @property
     def my_record(self) -> wire.SignedAddress:
-        """Return my signed address; `announce` comes first."""
+        """Return the signed address of this peer; call `announce` before."""
         if self._my_record is None:
             raise RuntimeError(
-                "AddressBook.announce must be called before anything is said to others."
+                "Call AddressBook.announce before this peer's address is sent to others."
             )
         return self._my_record
 
     def announce(self, address: str) -> None:
-        """Say from now on that I am found at this address."""
+        """Set and sign the address of this peer."""
         self.sequence += self.my_address is not None
         self.my_address = address
         self._sign()
 
     def number_of(self, peer_id: PeerKey) -> int:
-        """Return the number of somebody who has been met."""
+        """Return the number of a known peer."""
         return self._numbers[peer_id]
 
     def id_of(self, number: int) -> PeerKey:
-        """Return the id behind a number."""
+        """Return the id of a number."""
         return self._ids[number]
 
     @property
     def num_peers(self) -> int:
-        """Return how many numbers there are, mine included."""
+        """Return the number of known peers, including this one."""
         return len(self._ids)
 
     def has_met(self, peer_id: PeerKey) -> bool:
-        """Return whether somebody has a number."""
+        """Return whether a peer has a number."""
         return peer_id in self._numbers
 
     def address_of(self, peer_id: PeerKey) -> str | None:
-        """Return where a peer is found, if that is known."""
+        """Return the address of a peer; None if it is not known."""
         entry = self._entries.get(peer_id)
         return None if entry is None or entry.address is None else entry.address.address
 
     def instance_of(self, peer_id: PeerKey) -> bytes | None:
-        """Return by which start of its process a peer is known."""
+        """Return the instance of a peer's process, new with every start; None if unknown."""
         entry = self._entries.get(peer_id)
         return None if entry is None or entry.address is None else entry.address.instance
 
     def name_of(self, peer_id: PeerKey) -> str:
-        """Return what a peer's certificate calls it, or the start of its id."""
+        """Return the name in a peer's certificate, or the start of its id."""
         if peer_id == self.identity.peer_id:
             return self.identity.name
         certificate = self.trust.get(peer_id)
         return peer_id[:8] if certificate is None else certificate.name
 
     def reachable(self) -> list[int]:
-        """Return the numbers of peers that are trusted, there, and not left alone."""
+        """Return the numbers of peers that are trusted, present and may be called."""
         return self._numbers_where(lambda entry: entry.is_asked)
 
     def unresponsive(self) -> list[int]:
-        """Return the numbers of peers that should be there, but were left alone after failures."""
+        """Return the numbers of present peers that get no calls after failures."""
         return self._numbers_where(lambda entry: entry.breaker.state is not BreakerState.CLOSED)
 
     def resting(self) -> list[int]:
-        """Return the numbers of peers that rounds do without, because they wasted time."""
+        """Return the numbers of peers that rounds leave out because they wasted time."""
         return self._numbers_where(lambda entry: entry.wait_budget.is_resting)
 
     def due_for_trial(self) -> list[int]:
         """Return the numbers of resting peers that may be tried again beside the rounds.
 
-        One that is not there at all is looked for in another way, see `unresponsive`.
+        Peers that do not answer at all are retried in another way, see `unresponsive`.
         """
         return self._numbers_where(
             lambda entry: entry.wait_budget.is_due and entry.breaker.state is BreakerState.CLOSED
@@ -163,28 +163,28 @@ class AddressBook:
         )
 
     def records(self) -> list[wire.SignedAddress]:
-        """Return what to tell others: my address and those of trusted peers, as they signed them.
+        """Return the address records to send: this peer's and those of trusted peers, as signed.
 
-        If there are too many for one message, others at every time.
+        If one message cannot hold all, each call returns a random selection.
         """
-        told = [self.my_record]
-        num_bytes = told[0].ByteSize()
-        everybody = list(self._entries.items())
-        for place in self.rng.permutation(len(everybody)):
-            peer_id, entry = everybody[place]
+        records = [self.my_record]
+        num_bytes = records[0].ByteSize()
+        entries = list(self._entries.items())
+        for place in self.rng.permutation(len(entries)):
+            peer_id, entry = entries[place]
             if entry.signed is None or entry.has_left or not self.trust.is_trusted(peer_id):
                 continue
             num_bytes += entry.signed.ByteSize() + 8
-            if len(told) == MOST_RECORDS or num_bytes > MOST_RECORD_BYTES:
+            if len(records) == MOST_RECORDS or num_bytes > MOST_RECORD_BYTES:
                 break
-            told.append(entry.signed)
-        return told
+            records.append(entry.signed)
+        return records
 
     def add_record(self, signed: wire.SignedAddress) -> bool:
-        """Take in an address record; return whether it is news, refuse it if it is a fake or old.
+        """Add an address record; return whether it is new, and refuse forged or outdated ones.
 
-        A signature is only verified where it would change something: it takes 0.1 ms, and anybody
-        trusted may send many.
+        The signature is verified only if the record would change something: it takes 0.1 ms, and
+        any trusted peer may send many.
         """
         claimed = parse(wire.AddressRecord, signed.record)
         peer_id = claimed.peer_id.hex()
@@ -197,7 +197,7 @@ class AddressBook:
             if claimed.sequence <= entry.address.sequence:
                 raise Refused(
                     Reason.OUTDATED,
-                    f"an address of {peer_id[:8]} that is not newer than the one known",
+                    f"an address of {peer_id[:8]} that is not newer than the known one",
                 )
         address = open_address(signed, self.trust)
         entry = self._meet(peer_id)
@@ -205,15 +205,15 @@ class AddressBook:
         return True
 
     def add_records(self, records: Iterable[wire.SignedAddress]) -> int:
-        """Take in what somebody knows; return how many were news.
+        """Add the records of another peer's list; return the number of new ones.
 
-        Others may know what is older, and may trust whom I do not: that is passed over. A record
-        that nobody honest would pass on is refused, and all after it.
+        Outdated records and those of untrusted peers are skipped: an honest peer may send them. Any
+        other fault refuses the record and the rest of the list.
         """
         num_news = 0
         for count, signed in enumerate(records):
             if count == MOST_RECORDS:
-                raise Refused(Reason.TOO_LARGE, f"more than {MOST_RECORDS} addresses at once")
+                raise Refused(Reason.TOO_LARGE, f"more than {MOST_RECORDS} addresses in one list")
             try:
                 num_news += self.add_record(signed)
             except Refused as refused:
@@ -222,16 +222,16 @@ class AddressBook:
         return num_news
 
     def mark_left(self, peer_id: PeerKey, instance: bytes) -> None:
-        """Note that a peer leaves; one of an earlier start is refused, it may be a replay."""
+        """Record that a peer leaves; refuse an earlier process's goodbye: it may be a replay."""
         entry = self._entries.get(peer_id)
         if entry is None or entry.address is None:
             return
         if entry.address.instance != instance:
-            raise Refused(Reason.OUTDATED, "a goodbye of another start of this peer")
+            raise Refused(Reason.OUTDATED, "a goodbye of another process of this peer")
         entry.gone_instance = instance
 
     def mark_present(self, peer_id: PeerKey, instance: bytes) -> None:
-        """Note a sign of life of a running process: it has not left, and may be asked again."""
+        """Record that a process of a peer is running: it has not left and may be called again."""
         entry = self._entries.get(peer_id)
         if entry is not None:
             entry.breaker.record_sign_of_life()
@@ -239,65 +239,65 @@ class AddressBook:
                 entry.gone_instance = None
 
     def record_sign_of_life(self, peer_id: PeerKey) -> None:
-        """Note a call from a peer."""
+        """Record a call from a peer."""
         if entry := self._entries.get(peer_id):
             entry.breaker.record_sign_of_life()
 
     def allow_call(self, peer_id: PeerKey) -> bool:
-        """Return whether a peer may be asked now."""
+        """Return whether a peer may be called now; this may use up its one trial call."""
         entry = self._entries.get(peer_id)
         return entry is None or entry.breaker.allow_call()
 
     def record_success(self, peer_id: PeerKey) -> None:
-        """Note that a peer answered."""
+        """Record that a peer answered."""
         if entry := self._entries.get(peer_id):
             entry.breaker.record_success()
 
     def record_failure(self, peer_id: PeerKey) -> None:
-        """Note that a peer did not answer as it should."""
+        """Record that a peer did not answer as it should."""
         if entry := self._entries.get(peer_id):
             entry.breaker.record_failure()
 
     def is_resting(self, peer_id: PeerKey) -> bool:
-        """Return whether rounds go on without a peer, because it has wasted their time."""
+        """Return whether rounds leave out a peer because it wasted time."""
         entry = self._entries.get(peer_id)
         return entry is not None and entry.wait_budget.is_resting
 
     def record_waste(self, peer_id: PeerKey, seconds: float) -> None:
-        """Note that a round has waited so long in vain for a peer."""
+        """Record that a round waited so long for a peer in vain."""
         if entry := self._entries.get(peer_id):
             entry.wait_budget.record_waste(seconds)
 
     def record_trial(self, peer_id: PeerKey, *, is_well: bool) -> None:
-        """Note how a trial beside the rounds went."""
+        """Record the result of a trial beside the rounds."""
         if entry := self._entries.get(peer_id):
             entry.wait_budget.record_trial(is_well=is_well)
 
     def handle_duplicate(self, other: Address) -> None:
-        """Another process with my key is running: whichever started later must stop.
+        """Handle another process with this peer's key: the one that started later must stop.
 
-        The one that stays says its address anew, above what the other has told everybody; it must
-        have answered with its old record before, or both would think that they came first.
+        The remaining one signs its address again, with a higher sequence than the other's. It must
+        answer the other with its old record before, or both would believe that they came first.
         """
         if other.instance == self.instance:
             return
         if other.sequence < self.sequence and self.conflict is None:
             self.conflict = ConfigError(
-                f"Another process runs with the key of '{self.identity.name}' at {other.address}; "
-                "two with the same key would be taken for one. Stop that one first, or give this "
-                "one a key of its own with `coterie peer init NAME`."
+                f"Another process at {other.address} runs with the key of "
+                f"'{self.identity.name}'; others cannot tell two with the same key apart. Stop "
+                "that process first, or create a new peer with `coterie peer init NAME`."
             )
         self._outrank(other.sequence)
 
     def outrank_duplicate(self) -> None:
-        """Nobody answers under the other address of mine: what is said about it is past."""
+        """Replace the reported address of a duplicate at which no process answers any more."""
         if self.duplicate is not None:
             self._outrank(self.duplicate.sequence)
             self._past_instance = self.duplicate.instance
             self.duplicate = None
 
     def save(self) -> dict[str, Any]:
-        """Return what a later start needs to know, as plain data."""
+        """Return the state to keep for a later start, as plain data."""
         records = {
             peer_id: [entry.signed.record.hex(), entry.signed.signature.hex()]
             for peer_id, entry in self._entries.items()
@@ -306,30 +306,30 @@ class AddressBook:
         return {"sequence": self.sequence, "ids": list(self._ids), "records": records}
 
     def restore(self, saved: Mapping[str, Any]) -> None:
-        """Take up numbers and addresses of an earlier start; whom I no longer trust, stays out."""
+        """Restore numbers and addresses of an earlier start, without records of untrusted peers."""
         ids = list(saved["ids"])
         if not ids or ids[0] != self.identity.peer_id:
             raise StorageError(
-                "The saved address book belongs to another peer. Restore the folder's own, or "
-                "start without what was saved."
+                "The saved address book belongs to another peer. Restore the one of this folder, "
+                "or move the saved state away to start without it."
             )
         if ids[1 : 1 + len(self.roster)] != self._ids[1:]:
             raise ConfigError(
-                "The roster is not the one this peer began with, so saved numbers would mean "
-                "others. Restore the roster in peer.yaml, or start anew in another folder."
+                "The roster is not the one this peer started with, so saved numbers would mean "
+                "other peers. Restore the roster in peer.yaml, or start again in a new folder."
             )
         for peer_id in ids[1:]:
             self._meet(peer_id)
-        self._outrank(int(saved["sequence"]))  # even if the clock has jumped back since
+        self._outrank(int(saved["sequence"]))  # even if the clock was set back since
         for record, signature in saved["records"].values():
             signed = wire.SignedAddress(
                 record=bytes.fromhex(record), signature=bytes.fromhex(signature)
             )
-            with suppress(Refused):  # what an earlier version took in may not be so any more
+            with suppress(Refused):  # an earlier version may have accepted what this one refuses
                 self.add_records([signed])
 
     def _take_mine(self, signed: wire.SignedAddress, claimed: wire.AddressRecord) -> bool:
-        """Take note of another process with my key, or of what an earlier start said."""
+        """Keep the address of another process with this key; ignore that of an earlier start."""
         if claimed.instance in (self.instance, self._past_instance):
             return False
         if self.duplicate is not None and claimed.sequence <= self.duplicate.sequence:
@@ -348,7 +348,7 @@ class AddressBook:
         self._my_record = sign_address(self.identity, address, self.sequence, self.instance)
 
     def _meet(self, peer_id: PeerKey) -> _PeerEntry:
-        """Give somebody a number, who may have one already."""
+        """Return the entry of a peer; a new peer gets the next number."""
         if peer_id not in self._numbers:
             self._numbers[peer_id] = len(self._ids)
             self._ids.append(peer_id)

@@ -1,4 +1,4 @@
-"""Asking another peer: every failure is a `Refused`, counted, and moves the circuit breaker."""
+"""Calls to other peers: every failure is a `Refused`, is counted and moves the circuit breaker."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ import grpc
 from coterie.peer.refusals import Reason, Refused
 from coterie.peer.transport.channels import Channels, Connection
 from coterie.peer.transport.context import PeerContext
-from coterie.peer.transport.grpc_status import RefusedByPeer, refusal
+from coterie.peer.transport.grpc_status import RefusedByPeer, refusal_of
 from coterie.peer.types import PeerKey
 from coterie.peer.wire.methods import Method, Reply, Request, parse
 
 MOST_RETRIES = 2
-"""Of calls that can be repeated, when nobody answers."""
+"""Of safe calls, when the peer is unreachable."""
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 1.0
 _SILENCE = (Reason.UNREACHABLE, Reason.LATE)
 _NO_FAILURE = (Reason.WRONG_LAYOUT, Reason.OUTDATED)
-"""What is refused of a peer that is well otherwise."""
+"""Refusals of a peer that works well otherwise."""
 
 
 class Deadline:
-    """A point in time, until which something must be done."""
+    """A point in time by which a call must be done."""
 
     def __init__(self, seconds: float) -> None:
         self._until = time.monotonic() + seconds
 
     @property
     def seconds(self) -> float:
-        """Return how long there is left."""
+        """Return the remaining time."""
         return max(self._until - time.monotonic(), 0.0)
 
 
 class Pauses:
-    """Ever longer pauses between attempts, within a deadline."""
+    """Growing pauses between attempts, within a deadline."""
 
     def __init__(self, deadline: Deadline) -> None:
         self._deadline = deadline
@@ -56,7 +56,7 @@ class Pauses:
 
 @dataclass
 class Calls:
-    """The channels to all peers, and calls over them."""
+    """Calls over the connections to all peers."""
 
     context: PeerContext
     channels: Channels = field(init=False)
@@ -66,11 +66,11 @@ class Calls:
 
     @asynccontextmanager
     async def connected(self, peer_id: PeerKey) -> AsyncIterator[Connection]:
-        """Use the connection to a peer, unless it is left alone; note how it went."""
+        """Use the connection to a peer, unless its circuit breaker is open; record the result."""
         address_book = self.context.address_book
         if not address_book.allow_call(peer_id):
             self.context.failures.count(peer_id, Reason.UNREACHABLE)
-            raise Refused(Reason.UNREACHABLE, "it did not answer and is left alone for a while")
+            raise Refused(Reason.UNREACHABLE, "it did not answer and gets no calls for a while")
         try:
             async with self.channels.connection(peer_id) as connection:
                 yield connection
@@ -101,7 +101,7 @@ class Calls:
         *,
         is_safe: bool = True,
     ) -> Reply:
-        """Ask; ask again after a pause if it was busy, or if nobody was there and it is safe."""
+        """Call; repeat after a pause if the peer was busy, or was unreachable and it is safe."""
         pauses = Pauses(deadline)
         num_retries = 0
         while True:
@@ -121,7 +121,7 @@ class Calls:
         request: Request,
         deadline: Deadline,
     ) -> Reply:
-        """Ask once."""
+        """Call once."""
         with _explained():
             call = channel.unary_unary(method.path, None, None)
             data = await call(request.SerializeToString(), timeout=deadline.seconds)
@@ -134,7 +134,7 @@ class Calls:
         request: Request,
         deadline: Deadline,
     ) -> AsyncGenerator[Reply, None]:
-        """Yield the answers to one question; if the caller stops early, so does the peer."""
+        """Yield the messages of a stream; if the caller stops early, the stream is cancelled."""
         with _explained():
             started = connection.channel.unary_stream(method.path, None, None)
             call = started(request.SerializeToString(), timeout=deadline.seconds)
@@ -153,15 +153,15 @@ def _may_retry(refused: Refused, *, is_safe: bool) -> bool:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Turn what the library raises into `Refused`."""
+    """Turn the library's exceptions into `Refused`."""
     try:
         yield
     except grpc.aio.AioRpcError as error:
-        raise refusal(error) from None
+        raise refusal_of(error) from None
     except grpc.aio.UsageError:
         raise Refused(Reason.UNREACHABLE, "the connection was closed") from None
     except asyncio.CancelledError:
-        # It also says so if a channel is closed under a call; then nobody has cancelled this task.
+        # The library also cancels calls of a closed channel; then this task is not cancelled.
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise

@@ -21,7 +21,7 @@ KEEPALIVE_TIMEOUT_SECONDS = 10
 
 @dataclass(eq=False)
 class Connection:
-    """A channel to one peer, and what that peer said about itself over it."""
+    """A channel to one peer, and the hello received over it."""
 
     channel: grpc.aio.Channel
     address: str
@@ -33,14 +33,14 @@ class Connection:
 
 @dataclass
 class Channels:
-    """At most one channel per peer, kept as long as address and certificate stay the same."""
+    """At most one connection per peer, kept while its address and certificate stay the same."""
 
     context: PeerContext
     _connections: dict[PeerKey, Connection] = field(default_factory=dict)
 
     @asynccontextmanager
     async def connection(self, peer_id: PeerKey) -> AsyncIterator[Connection]:
-        """Use the channel to a peer; one that is retired meanwhile is closed after its last use."""
+        """Use the connection to a peer; a retired one is closed after its last use."""
         connection = await self._current(peer_id)
         connection.num_users += 1
         try:
@@ -50,14 +50,14 @@ class Channels:
             await _close_unused(connection)
 
     async def retire(self, peer_id: PeerKey) -> None:
-        """Begin anew with the next use: a connection that hangs would hang for minutes."""
+        """Use a new connection next time: one that hangs would hang for minutes."""
         connection = self._connections.pop(peer_id, None)
         if connection is not None:
             connection.is_retired = True
             await _close_unused(connection)
 
     async def close(self) -> None:
-        """Close all channels; calls under way fail."""
+        """Close all connections; running calls fail."""
         connections, self._connections = list(self._connections.values()), {}
         for connection in connections:
             connection.is_retired = True
@@ -65,7 +65,7 @@ class Channels:
 
     @asynccontextmanager
     async def visit(self, address: str, roots: bytes) -> AsyncIterator[grpc.aio.Channel]:
-        """Connect to an address for a moment, to whoever of these keys is there."""
+        """Connect to an address for a moment; its peer must have one of these certificates."""
         channel = self._open(address, roots)
         try:
             yield channel
@@ -79,7 +79,7 @@ class Channels:
             raise Refused(Reason.UNTRUSTED, "this peer is not trusted any more")
         address = self.context.address_book.address_of(peer_id)
         if address is None:
-            raise Refused(Reason.UNREACHABLE, "nobody has told the address of this peer")
+            raise Refused(Reason.UNREACHABLE, "the address of this peer is not known")
         connection = self._connections.get(peer_id)
         if connection is not None and (connection.address, connection.certificate) != (
             address,
@@ -107,14 +107,14 @@ class Channels:
             ("grpc.max_receive_message_length", REPLY_BYTES),
             ("grpc.keepalive_time_ms", KEEPALIVE_SECONDS * 1000),
             ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_SECONDS * 1000),
-            # How long an attempt to connect may take; the breaker decides when there is another.
+            # Time limit of one attempt to connect; the circuit breaker decides about the next.
             ("grpc.min_reconnect_backoff_ms", connect_milliseconds),
             ("grpc.initial_reconnect_backoff_ms", 100),
             ("grpc.max_reconnect_backoff_ms", 1000),
-            # Connections must not be shared with a channel that trusts others.
+            # Connections must not be shared with a channel that trusts other certificates.
             ("grpc.use_local_subchannel_pool", 1),
             ("grpc.enable_retries", 0),
-            # Peers are dialled as told, not by way of what the environment says about the web.
+            # Peers are called directly, without the web proxy that the environment may name.
             ("grpc.enable_http_proxy", 0),
             ("grpc.service_config_disable_resolution", 1),
         ]

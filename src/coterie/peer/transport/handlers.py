@@ -1,4 +1,4 @@
-"""The answers to the calls of the protocol, for callers whose key has been checked."""
+"""Answers to the calls of the protocol, for callers whose key was checked."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ Write = Callable[[bytes], Awaitable[None]]
 
 
 class CountedRefusal(Refused):
-    """A refusal that has been counted already, on the way to whoever caused it."""
+    """A refusal that was already counted for the peer that caused it."""
 
 
 class Handlers:
-    """One method per call; each gets who asks, what, and how many seconds there are to answer."""
+    """One method per call, with the caller, its message and the seconds left for the answer."""
 
     def __init__(
         self,
@@ -46,18 +46,18 @@ class Handlers:
         self._service = service
         self._client = client
         self._limits = limits
-        # Who may pull waits in line: each waits for at most a few transfers of limited duration.
+        # Pulls wait in a queue: each for at most a few transfers of limited duration.
         self._pulls = asyncio.Semaphore(context.settings.limits.pulls_at_once_in_all)
         self._pushed: deque[tuple[PeerKey, bytes]] = deque(maxlen=MOST_PUSHES_REMEMBERED)
 
     async def hello(
         self, peer_id: PeerKey, message: wire.HelloMessage, seconds: float
     ) -> wire.HelloMessage:
-        """Introduce myself to who introduces itself; another model is no reason to refuse."""
+        """Exchange hellos; a peer with another model is not refused."""
         context = self._context
         hello = read_hello(message)
         require_owner(hello, peer_id)
-        reply = make_hello(context)  # before what follows, which may change what I say
+        reply = make_hello(context)  # before the following calls, which may change it
         if peer_id == context.identity.peer_id:
             double = open_address(hello.address, context.trust, context.identity)
             context.address_book.handle_duplicate(double)
@@ -67,7 +67,7 @@ class Handlers:
         except Refused as refused:
             if refused.reason is not Reason.OUTDATED:
                 raise
-            # A replay, or a clock that was set back: nothing that keeps us from talking.
+            # A replay, or a clock that was set back: no reason to refuse the peer.
             context.refused.count(peer_id, refused.reason)
         context.address_book.mark_present(peer_id, hello.instance)
         return reply
@@ -75,14 +75,14 @@ class Handlers:
     async def exchange_addresses(
         self, peer_id: PeerKey, message: wire.AddressList, seconds: float
     ) -> wire.AddressList:
-        """Take in whom somebody knows, and tell whom I know."""
+        """Add another peer's addresses, and return the known ones."""
         self._context.address_book.add_records(message.addresses)
         return wire.AddressList(addresses=self._context.address_book.records())
 
     async def wait(
         self, peer_id: PeerKey, message: wire.AwaitRequest, seconds: float
     ) -> wire.StatusMessage:
-        """Say how far I am, once I am so far."""
+        """Return the progress of this peer, once it has reached a phase."""
         phase = parse_enum(Phase, message.phase)
         patience = min(message.wait_milliseconds / 1000, seconds)
         reached = await self._service.wait_for_phase(message.round, phase, patience)
@@ -98,20 +98,20 @@ class Handlers:
     async def get_manifest(
         self, peer_id: PeerKey, message: wire.ManifestRequest, seconds: float
     ) -> wire.Manifest:
-        """Say what can be pulled."""
+        """Return the description of a payload to pull."""
         parts = frozenset(parse_enum(Part, part) for part in message.parts)
         encoding = parse_enum(Encoding, message.encoding)
         wanted = message.round if message.HasField("round") else None
         patience = min(message.wait_milliseconds / 1000, seconds)
         published = await self._service.get_published(wanted, patience)
         if published is None:
-            raise Refused(Reason.GONE, "this round's model is not, or no longer, offered")
+            raise Refused(Reason.GONE, "this round's model is not offered, or not any more")
         return await self._context.payload_cache.manifest(published, parts, encoding, peer_id)
 
     async def pull_model(self, peer_id: PeerKey, message: wire.PullRequest, write: Write) -> None:
         """Send a payload from an offset on."""
-        offers, settings = self._context.payload_cache, self._context.settings.limits
-        offers.payload(message.digest)  # who asks for what is gone need not wait in line
+        cache, settings = self._context.payload_cache, self._context.settings.limits
+        cache.payload(message.digest)  # refuses a payload that is gone without a wait in the queue
 
         async def write_counted(data: bytes) -> None:
             if not self._context.trust.is_trusted(peer_id):
@@ -122,17 +122,19 @@ class Handlers:
 
         with self._limits.pull(peer_id):
             async with self._pulls:
-                chunks = offers.payload(message.digest).chunks(message.offset)
+                chunks = cache.payload(message.digest).chunks(message.offset)
                 await send_chunks(chunks, write_counted, Pace(settings, time.monotonic))
 
     async def ask_score(
         self, peer_id: PeerKey, message: wire.ScoreRequest, seconds: float
     ) -> wire.ScoreReply:
-        """Measure the asker's model, which I pull from it, on my data."""
+        """Pull the caller's model and score it on this peer's data."""
         if message.metric not in self._service.metrics:
-            raise Refused(Reason.NOT_WANTED, "this metric is not measured here")
+            raise Refused(Reason.NOT_WANTED, "this peer does not compute this metric")
         if Manifest.read(message.manifest).parts != ONLY_MODEL:
-            raise Refused(Reason.MALFORMED, "what is to be scored is a model and nothing else")
+            raise Refused(
+                Reason.MALFORMED, "a request for a score must offer a model and nothing else"
+            )
         with self._limits.accept_model(peer_id):
             self._limits.count_score(peer_id, await self._current_round())
             with _relayed():
@@ -146,11 +148,11 @@ class Handlers:
     async def push(
         self, peer_id: PeerKey, message: wire.PushRequest, seconds: float
     ) -> wire.PushReply:
-        """Take the sender's model, which I pull from it; once, however often it is told."""
+        """Pull the sender's model and keep it, once, however often the sender asks."""
         if not self._service.takes_pushes:
             raise Refused(Reason.NOT_WANTED, "this peer takes no pushes")
         if Part.MODEL not in Manifest.read(message.manifest).parts:
-            raise Refused(Reason.MALFORMED, "what is pushed must hold a model")
+            raise Refused(Reason.MALFORMED, "a push must offer a model")
         key = (peer_id, message.manifest.digest)
         with self._limits.accept_model(peer_id):
             if key in self._pushed:
@@ -165,12 +167,12 @@ class Handlers:
     async def tell(
         self, peer_id: PeerKey, message: wire.TellRequest, seconds: float
     ) -> wire.TellReply:
-        """Hear a number; of each peer the last one counts, so nobody can fill my memory."""
+        """Keep a number; only the last ones of each peer, so that memory is bounded."""
         if not self._service.listens:
-            raise Refused(Reason.NOT_WANTED, "this peer listens to nobody")
+            raise Refused(Reason.NOT_WANTED, "the strategy of this peer takes no numbers")
         low, high = self._context.told_range
         if not low <= message.value <= high:
-            detail = f"told {message.value:.6g}, my strategy understands {low:g} to {high:g}"
+            detail = f"told {message.value:.6g}, the strategy accepts {low:g} to {high:g}"
             raise Refused(Reason.MALFORMED, detail)
         if not self._context.address_book.has_met(peer_id):
             raise Refused(Reason.NOT_WANTED, "say hello first")
@@ -180,12 +182,12 @@ class Handlers:
     async def goodbye(
         self, peer_id: PeerKey, message: wire.GoodbyeMessage, seconds: float
     ) -> wire.GoodbyeReply:
-        """Note that somebody leaves."""
+        """Record that a peer leaves."""
         self._context.address_book.mark_left(peer_id, message.instance)
         return wire.GoodbyeReply()
 
     async def _current_round(self) -> int:
-        """Return my own round: quotas do not count by what the asker claims."""
+        """Return this peer's own round: quotas do not depend on the caller's claims."""
         return (await self._service.wait_for_phase(0, Phase.ENTERED, 0.0))[0]
 
 

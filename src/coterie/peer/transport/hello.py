@@ -1,4 +1,4 @@
-"""Hello: what two peers tell each other first, and how it is checked."""
+"""Hello: the first message between two peers, and its checks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from coterie.peer.wire.payload import Encoding
 
 @dataclass(frozen=True)
 class Hello:
-    """What somebody said about itself, over a connection that proves its key."""
+    """A peer's hello, received over a connection that proves its key."""
 
     peer_id: PeerKey
     layout: str
@@ -27,7 +27,7 @@ class Hello:
 
 
 def make_hello(context: PeerContext) -> wire.HelloMessage:
-    """Return what I say about myself."""
+    """Return the hello of this peer."""
     layout = context.layout
     return wire.HelloMessage(
         version=VERSION,
@@ -41,7 +41,7 @@ def make_hello(context: PeerContext) -> wire.HelloMessage:
 
 
 def read_hello(message: wire.HelloMessage) -> Hello:
-    """Return what a peer says about itself; whether it may say so is not checked here."""
+    """Return a peer's hello; whether its claims are true is not checked here."""
     known = {int(encoding) for encoding in Encoding}
     return Hello(
         peer_id=message.peer_id.hex(),
@@ -54,9 +54,9 @@ def read_hello(message: wire.HelloMessage) -> Hello:
 
 
 def require_owner(hello: Hello, peer_id: PeerKey) -> None:
-    """Refuse whoever speaks for somebody else than the key of the connection."""
+    """Refuse a hello for another key than that of the connection."""
     if hello.peer_id != peer_id:
         raise Refused(Reason.UNTRUSTED, "a hello in the name of another key")
     record = parse(wire.AddressRecord, hello.address.record)
     if record.peer_id.hex() != peer_id or record.instance != hello.instance:
-        raise Refused(Reason.MALFORMED, "a hello with the address of somebody else")
+        raise Refused(Reason.MALFORMED, "a hello with the address of another peer")

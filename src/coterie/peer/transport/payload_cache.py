@@ -1,4 +1,4 @@
-"""What can be pulled from this peer: payloads by digest, made when they are first asked for."""
+"""Payloads that others can pull from this peer, by digest; encoded at the first request."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from coterie.peer.wire.payload import Encoding, Payload, encode
 from coterie.strategies.strategy import Range
 
 MOST_VERSIONS = 3
-"""The last two published models, and one that is shown to somebody who is to score it."""
+"""The last two published models, and one that was offered for a score."""
 MOST_PAYLOADS = 4
 """Of one version: all peers of one strategy ask for the same one or two."""
 
 MOST_ENCODINGS_PER_PEER = 8
-"""Of one version: who asks for ever other parts must not keep this computer busy."""
+"""Of one version: a peer that asks for ever other parts must not keep this computer busy."""
 
 Kind = tuple[frozenset[Part], Encoding]
 
@@ -37,7 +37,7 @@ class _Version:
 
 
 class PayloadCache:
-    """The payloads that can be pulled now; older ones are gone."""
+    """The payloads that can be pulled now; older ones are dropped."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class PayloadCache:
     async def manifest(
         self, published: PublishedModel, parts: frozenset[Part], encoding: Encoding, asker: PeerKey
     ) -> wire.Manifest:
-        """Offer parts of a model and say what can be pulled; plain if I do not encode so."""
+        """Offer parts of a model, as float32 if this peer does not use the encoding."""
         kind = (parts, encoding if encoding in self._encodings else Encoding.FLOAT32)
         payload = await self._payload(published, kind, asker)
         return wire.Manifest(
@@ -68,13 +68,13 @@ class PayloadCache:
         )
 
     def payload(self, digest: bytes) -> Payload:
-        """Return what is to be pulled, unless it is gone."""
+        """Return a payload; refuse if it was dropped."""
         if digest not in self._payloads:
             raise Refused(Reason.GONE, "this version is not offered any more")
         return self._payloads[digest]
 
     async def close(self) -> None:
-        """Wait for what is still being encoded."""
+        """Wait for running encodings."""
         making = [task for version in self._versions.values() for task in version.making.values()]
         await asyncio.gather(*making, return_exceptions=True)
 
@@ -83,15 +83,15 @@ class PayloadCache:
         task = version.making.get(kind)
         if task is None or (task.done() and task.exception() is not None):
             if version.num_made_for[asker] == MOST_ENCODINGS_PER_PEER:
-                raise Refused(Reason.QUOTA, "too many different parts of one model")
+                raise Refused(Reason.QUOTA, "too many different selections of parts of one model")
             version.num_made_for[asker] += 1
-            # In a thread, because calls must be answered meanwhile; once for all who ask.
+            # In a thread, because other calls need answers meanwhile; once for all callers.
             task = asyncio.create_task(
                 asyncio.to_thread(encode, published.model, self._layout, *kind, self._table_ranges)
             )
             version.making[kind] = task
         version.making.move_to_end(kind)
-        payload = await asyncio.shield(task)  # another may be waiting for it too
+        payload = await asyncio.shield(task)  # other calls may wait for it too
         self._keep_few(version)
         return payload
 

@@ -1,4 +1,4 @@
-"""What a peer asks of others."""
+"""The calls of a peer to others: how models are fetched over the network."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ from coterie.peer.wire.payload import Encoding
 from coterie.peer.wire.payload_decoder import Decoder, Manifest
 
 MOST_BREAKS = 3
-"""How often a broken transfer goes on."""
+"""How often a broken transfer is continued."""
 MOST_RESTARTS = 3
-"""How often a transfer begins anew, because what was being sent is gone."""
+"""How often a transfer starts again because its payload was dropped."""
 
 
 class PeerClient:
-    """Asks other peers, whom it knows by id; a failure is a `Refused`, and nothing else."""
+    """Calls other peers by id; every failure is a `Refused`."""
 
     def __init__(self, context: PeerContext) -> None:
         self._context = context
@@ -54,20 +54,20 @@ class PeerClient:
         await self._calls.channels.close()
 
     async def identify(self, address: str) -> PeerKey | None:
-        """Learn who is at an address of the settings; None if it is myself."""
+        """Return the id of the peer at an address of the settings; None for this peer itself."""
         return await identify_peer(self._calls, address)
 
     async def search_duplicate(self) -> None:
-        """Find out whether another process runs with my key; see `AddressBook.conflict`."""
+        """Search another process with this peer's key; see `AddressBook.conflict`."""
         await search_duplicate(self._calls)
 
     async def say_hello(self, peer_id: PeerKey) -> Hello:
-        """Introduce myself; return what the other says about itself."""
+        """Exchange hellos; return the other peer's."""
         async with self._calls.connected(peer_id) as connection:
             return await self._exchange_hello(peer_id, connection)
 
     async def exchange_addresses(self, peer_id: PeerKey) -> int:
-        """Tell a peer whom I know and take in whom it knows; return how many were news."""
+        """Exchange address records with a peer; return the number of new ones."""
         address_book = self._context.address_book
         request = wire.AddressList(addresses=address_book.records())
         async with self._calls.connected(peer_id) as connection:
@@ -82,7 +82,7 @@ class PeerClient:
         wait_seconds: float = 0.0,
         deadline_seconds: float | None = None,
     ) -> PeerProgress:
-        """Wait until a peer is so far, or time is over; return how far it is."""
+        """Wait until a peer is so far, or until the wait is over; return its progress."""
         if deadline_seconds is None:
             deadline_seconds = wait_seconds + self._context.settings.deadlines.call_seconds
         request = wire.AwaitRequest(
@@ -107,7 +107,7 @@ class PeerClient:
         wait_seconds: float = 0.0,
         deadline_seconds: float | None = None,
     ) -> PulledModel:
-        """Get a peer's model of a round, or its newest."""
+        """Fetch a peer's model of a round, or its newest."""
         if deadline_seconds is None:
             deadline_seconds = wait_seconds + self._context.settings.deadlines.fetch_seconds
         deadline = Deadline(deadline_seconds)
@@ -115,21 +115,21 @@ class PeerClient:
             encoding = self._best_encoding(await self._known_hello(peer_id, connection, deadline))
             for restarts in range(MOST_RESTARTS + 1):
                 request = _request(round, parts, encoding, wait_seconds)
-                # What is offered is a short call: only the model may take all of the time.
+                # The description comes by a short call; only the model may take all of the time.
                 soon = wait_seconds + self._context.settings.deadlines.call_seconds
                 answer = Deadline(min(soon, deadline.seconds))
                 offered = await self._manifest(peer_id, connection, request, answer)
                 try:
                     return await self._pull(peer_id, connection, offered, deadline)
-                except RefusedByPeer as told:
-                    if told.reason is not Reason.GONE or restarts == MOST_RESTARTS:
+                except RefusedByPeer as refused:
+                    if refused.reason is not Reason.GONE or restarts == MOST_RESTARTS:
                         raise
         raise AssertionError("the loop returns or raises")
 
     async def pull(
         self, peer_id: PeerKey, offered: wire.Manifest, deadline_seconds: float
     ) -> PulledModel:
-        """Get what a peer told me to pull: a model to score, or one that it pushes."""
+        """Pull a model that another peer offers for a score or as a push."""
         deadline = Deadline(deadline_seconds)
         async with self._calls.connected(peer_id) as connection:
             self._best_encoding(await self._known_hello(peer_id, connection, deadline))
@@ -138,7 +138,7 @@ class PeerClient:
     async def ask_score(
         self, peer_id: PeerKey, published: PublishedModel, metric: str, round: int | None = None
     ) -> float:
-        """Let a peer measure my model on its data, those of a round or of now; NaN if it cannot."""
+        """Let a peer score this one's model on its data, of a round or of now; NaN if it cannot."""
         seconds = self._context.settings.deadlines.score_seconds
         async with self._calls.connected(peer_id) as connection:
             offered = await self._offer(peer_id, connection, published, ONLY_MODEL)
@@ -157,25 +157,25 @@ class PeerClient:
         parts: frozenset[Part] = ONLY_MODEL,
         round: int | None = None,
     ) -> None:
-        """Let a peer take my model; when this returns it has it."""
+        """Push a model to a peer, and return once the peer has it."""
         seconds = self._context.settings.deadlines.fetch_seconds
         async with self._calls.connected(peer_id) as connection:
             offered = await self._offer(peer_id, connection, published, parts)
-            # Safe to repeat: the receiver knows by the digest what it has already taken.
+            # Safe to repeat: the receiver recognises the digest of a model that it has.
             request = wire.PushRequest(manifest=offered, round=round)
             await self._call(peer_id, connection, PUSH, request, seconds)
 
     async def tell(self, peer_id: PeerKey, value: float, round: int) -> None:
         """Tell a peer a number."""
         async with self._calls.connected(peer_id) as connection:
-            # Safe to repeat: the last of a round counts, and this is the only one.
+            # Safe to repeat: the last number of a round counts, and there is only one.
             await self._call(peer_id, connection, TELL, wire.TellRequest(value=value, round=round))
 
     async def goodbye(self) -> None:
-        """Tell everybody who can be asked that I leave; who does not hear it will notice."""
+        """Tell all reachable peers that this one leaves; others will notice by themselves."""
         address_book = self._context.address_book
-        everybody = [address_book.id_of(number) for number in address_book.reachable()]
-        await asyncio.gather(*(self._goodbye(each) for each in everybody), return_exceptions=True)
+        reachable = [address_book.id_of(number) for number in address_book.reachable()]
+        await asyncio.gather(*(self._goodbye(each) for each in reachable), return_exceptions=True)
 
     async def _goodbye(self, peer_id: PeerKey) -> None:
         request = wire.GoodbyeMessage(instance=self._context.address_book.instance)
@@ -186,17 +186,17 @@ class PeerClient:
     async def _known_hello(
         self, peer_id: PeerKey, connection: Connection, deadline: Deadline | None = None
     ) -> Hello:
-        """Return what a peer said when I introduced myself, unless it has started anew since."""
-        said = connection.hello
-        if said is not None and said.instance == self._context.address_book.instance_of(peer_id):
-            return said
+        """Return the hello of a peer; exchange hellos if its process is new."""
+        hello = connection.hello
+        if hello is not None and hello.instance == self._context.address_book.instance_of(peer_id):
+            return hello
         return await self._exchange_hello(peer_id, connection, deadline)
 
     async def _exchange_hello(
         self, peer_id: PeerKey, connection: Connection, deadline: Deadline | None = None
     ) -> Hello:
         seconds = self._context.settings.deadlines.call_seconds
-        if deadline is not None:  # whoever waits for a model waits no longer for a hello
+        if deadline is not None:  # a hello takes no longer than the fetch that needs it
             seconds = min(seconds, deadline.seconds)
         request = make_hello(self._context)
         reply = await self._counted(peer_id, connection, HELLO, request, Deadline(seconds))
@@ -207,7 +207,7 @@ class PeerClient:
         return hello
 
     def _best_encoding(self, hello: Hello) -> Encoding:
-        """Return the smallest encoding that both sides are willing to use."""
+        """Return the best encoding that both peers use."""
         if hello.layout != self._context.layout.fingerprint:
             raise Refused(Reason.WRONG_LAYOUT, "it trains another model")
         return max(hello.encodings & self._context.encodings, default=Encoding.FLOAT32)
@@ -242,13 +242,15 @@ class PeerClient:
         begun_at = time.monotonic()
         manifest = Manifest.read(offered)
         if manifest.encoding not in self._context.encodings:
-            raise Refused(Reason.MALFORMED, f"I do not read {manifest.encoding.name.lower()}")
+            raise Refused(
+                Reason.MALFORMED, f"this peer does not read {manifest.encoding.name.lower()}"
+            )
         decoder = Decoder(self._context.layout, manifest, self._context.decoder_limits)
         try:
             await self._take_all(peer_id, connection, decoder, manifest, deadline)
-            model = decoder.finish()  # weights were checked as they came: this takes no time
+            model = decoder.finish()  # fast: the weights were checked as they arrived
         except BaseException:
-            # Not only when the error is collected: until then others may have sent the next.
+            # Not only when the error is collected: by then other peers may have sent more.
             decoder.discard()
             raise
         finally:
@@ -271,7 +273,7 @@ class PeerClient:
         manifest: Manifest,
         deadline: Deadline,
     ) -> None:
-        """Feed the whole payload to the decoder; a stream that breaks goes on where it broke."""
+        """Feed the whole payload to the decoder; continue a broken stream where it broke."""
         pace = Pace(self._context.settings.limits, time.monotonic)
         pauses = Pauses(deadline)
         num_breaks = 0
@@ -302,7 +304,7 @@ class PeerClient:
         *,
         is_safe: bool = True,
     ) -> Reply:
-        """Ask with the deadline of a short call, beyond what the other is asked to wait."""
+        """Call with the deadline of a short call, plus the wait that the call asks for."""
         deadline = Deadline(wait_seconds + self._context.settings.deadlines.call_seconds)
         return await self._counted(peer_id, connection, method, request, deadline, is_safe=is_safe)
 
@@ -340,7 +342,7 @@ def _milliseconds(seconds: float) -> int:
 
 
 def _num_tensor_bytes(model: Model, manifest: Manifest) -> int:
-    """Return the bytes of the tensors as they travelled; compressed ones cannot be told apart."""
+    """Return the bytes of the tensors as sent; for compressed ones, of the whole payload."""
     if manifest.encoding.is_compressed:
         return manifest.size
     item_bytes = 2 if manifest.encoding.dtype == "BF16" else 4

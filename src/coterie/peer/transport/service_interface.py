@@ -1,4 +1,4 @@
-"""What the runtime asks of the network, and what the network asks of the runtime."""
+"""The interface between the network and the runtime: models, progress, and the service's calls."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ class PulledModel:
     peer_id: PeerKey
     round: int
     age_seconds: float
-    """How old it was when it was asked for."""
+    """Its age when it was requested."""
     num_samples: int
     model: Model
     num_bytes: int
-    """Of its tensors, as they were sent."""
+    """Of its tensors, as sent."""
     seconds: float
-    """How long it took to get it."""
+    """Duration of the transfer."""
 
 
 @dataclass(frozen=True)
 class PeerProgress:
-    """How far another peer says it is."""
+    """The progress of another peer, by its own account."""
 
     round: int
     phase: Phase
     published_round: int | None
-    """Of its newest model; None if it offers none yet."""
+    """The round of its newest model; None if it offers none yet."""
     instance: bytes
     """16 random bytes, new with every start of its process."""
 
 
 class ServiceInterface(ABC):
-    """The side of the runtime that answers other peers; called on the event loop."""
+    """Answers other peers on behalf of the runtime; called on the event loop."""
 
     @abstractmethod
     async def get_published(
@@ -68,27 +68,27 @@ class ServiceInterface(ABC):
 
     @abstractmethod
     async def score(self, model: Vector, metric: str, round_number: int | None) -> float:
-        """Measure somebody's model (P,) on my training data; NaN if it cannot be measured."""
+        """Score another peer's model (P,) on the training data; NaN if that is impossible."""
 
     @property
     @abstractmethod
     def metrics(self) -> frozenset[str]:
-        """Which metrics `score` knows."""
+        """The metrics that `score` accepts."""
 
     @property
     @abstractmethod
     def listens(self) -> bool:
-        """Whether my strategy hears what others tell."""
+        """Whether the strategy listens to numbers that others tell."""
 
     @abstractmethod
     async def store_told(self, peer_id: PeerKey, value: float, round_number: int) -> None:
-        """Keep what somebody told me in its round."""
+        """Keep a number that another peer told in its round."""
 
     @property
     @abstractmethod
     def takes_pushes(self) -> bool:
-        """Whether my strategy receives models that are pushed."""
+        """Whether the strategy takes pushed models."""
 
     @abstractmethod
     async def store_pushed(self, pulled: PulledModel) -> None:
-        """Take a model that was pushed to me."""
+        """Keep a pushed model."""

@@ -1,4 +1,4 @@
-"""The two ends of a stream of chunks, both of which give up on the other if it is too slow."""
+"""Sending and receiving a stream of chunks; both ends abort if the other is too slow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from coterie.peer.wire.payload_decoder import Decoder
 async def receive_chunks(
     chunks: AsyncGenerator[wire.Chunk, None], decoder: Decoder, pace: Pace
 ) -> None:
-    """Feed a stream to the decoder, which may have been fed before, as long as it is fast."""
+    """Feed a stream to the decoder, which may have a beginning already, while it is fast enough."""
     async with aclosing(chunks):
         while True:
             try:
@@ -28,7 +28,7 @@ async def receive_chunks(
                 ) from None
             if chunk is None:
                 return
-            pace.begin()  # not before: the sender may have let others go first
+            pace.begin()  # not earlier: the sender may serve other peers first
             data = chunk.data  # once: each access makes a copy
             _require_next(chunk.offset, len(data), decoder.num_fed)
             decoder.feed(data)
@@ -38,7 +38,7 @@ async def receive_chunks(
 async def send_chunks(
     chunks: Iterator[tuple[int, bytes]], write: Callable[[bytes], Awaitable[None]], pace: Pace
 ) -> None:
-    """Write chunks as fast as they are read; who reads too slowly does not get the rest."""
+    """Write chunks as fast as they are read; stop if the reader is too slow."""
     pace.begin()
     for offset, data in chunks:
         message = wire.Chunk(offset=offset, data=data).SerializeToString()

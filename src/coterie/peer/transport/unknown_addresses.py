@@ -1,4 +1,4 @@
-"""Meeting peers at addresses that come without a name, and other processes with my own key."""
+"""Calls to addresses whose peer is unknown: identifies it, also if it has this peer's key."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from coterie.peer.wire.methods import HELLO
 
 
 async def identify_peer(calls: Calls, address: str) -> PeerKey | None:
-    """Learn who is at an address; None if it is myself.
+    """Return the id of the peer at an address; None for this peer itself.
 
-    The first connection accepts whoever is trusted, and only proves that it is one of them. Who it
-    claims to be counts after a second one that accepts this key alone.
+    The first connection accepts all trusted certificates, so it proves only that the peer has one
+    of them. The id it claims counts after a second connection that accepts this key alone.
     """
     context = calls.context
     try:
@@ -27,7 +27,11 @@ async def identify_peer(calls: Calls, address: str) -> PeerKey | None:
             return None
         certificate = context.trust.get(claimed)
         if certificate is None or not certificate.is_valid:
-            raise Refused(Reason.UNTRUSTED, f"at {address} is somebody who is not trusted")
+            raise Refused(
+                Reason.UNTRUSTED,
+                f"The peer at {address} shows a certificate that this peer does not trust. "
+                "Compare ids with its owner, then run: coterie peer trust FILE",
+            )
         hello = await _greet(calls, address, certificate.pem)
         require_owner(hello, claimed)
     except Refused as refused:
@@ -39,11 +43,11 @@ async def identify_peer(calls: Calls, address: str) -> PeerKey | None:
 
 
 async def search_duplicate(calls: Calls) -> None:
-    """Look whether another process with my key runs where somebody heard of one."""
+    """Check whether another process with this peer's key runs at the reported address."""
     address_book = calls.context.address_book
     if address_book.duplicate is None:
         return
-    with suppress(Refused):  # nobody is there with my key: it was an earlier start of this peer
+    with suppress(Refused):  # no process with this key is there: the report was of an earlier start
         await _meet_myself(calls, address_book.duplicate.address)
     address_book.outrank_duplicate()
 

@@ -1,7 +1,7 @@
-"""What each field of each message may be: whatever comes from outside is held against this table.
+"""The allowed values of every field of every message from outside.
 
-A message is held against it as soon as it has been read, before anything is done with it. So no
-number is used that the tables of a run, or the weights of a merge, have no room for.
+Each message is checked against this table before it is used. Hence no number is used that does not
+fit into the tables of a run or the weights of a merge.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ID_BYTES = 32
 DIGEST_BYTES = 32
 INSTANCE_BYTES = 16
 LARGEST_ROUND = 2**31 - 1
-"""Records hold rounds as int32; at a thousand rounds a second these last for 24 days."""
+"""Records hold rounds as int32: enough for 24 days at a thousand rounds a second."""
 LARGEST_AGE_MILLISECONDS = 100 * 365 * 24 * 3600 * 1000
 """A hundred years: ages are measured from the start of a process."""
 LARGEST_SAMPLES = 2**31 - 1
@@ -39,14 +39,14 @@ MOST_ENCODINGS = 16
 
 @dataclass(frozen=True)
 class IntegerRange:
-    """A whole number between two, both included."""
+    """A whole number in a range, both ends included."""
 
     low: int
     high: int
     reason: Reason = Reason.MALFORMED
 
     def require(self, value: int, name: str) -> None:
-        """Refuse any other number."""
+        """Refuse a number outside the range."""
         if not self.low <= value <= self.high:
             expected = f"{self.low} to {self.high}" if self.low < self.high else str(self.low)
             raise Refused(self.reason, f"{name} is {value}, expected {expected}")
@@ -54,13 +54,13 @@ class IntegerRange:
 
 @dataclass(frozen=True)
 class NumberRange:
-    """A number between two, both included; NaN is none."""
+    """A number in a range, both ends included; NaN is refused."""
 
     low: float
     high: float
 
     def require(self, value: float, name: str) -> None:
-        """Refuse any other number."""
+        """Refuse a number outside the range."""
         is_finite = math.isfinite(value)
         if math.isnan(value) or not (is_finite or self.low <= value <= self.high):
             raise Refused(Reason.NOT_FINITE, f"{name} is {value}")
@@ -71,7 +71,7 @@ class NumberRange:
 
 @dataclass(frozen=True)
 class LengthRange:
-    """Bytes, or a text, of so many bytes or characters."""
+    """Bytes or text with a length in a range, both ends included."""
 
     low: int
     high: int
@@ -85,7 +85,7 @@ class LengthRange:
 
 @dataclass(frozen=True)
 class EnumValue:
-    """A number of an enumeration: in messages from outside, any can stand there."""
+    """A number of an enumeration; messages from outside may hold any."""
 
     kind: type[IntEnum]
 
@@ -101,7 +101,7 @@ class NestedMessage:
     """A message within a message."""
 
     def require(self, value: Message, name: str) -> None:
-        """Hold it against the table, too; one that is not there has none of its fields."""
+        """Check it against the table, too; a missing one has none of its fields."""
         require(value)
 
 
@@ -121,7 +121,7 @@ Rule: TypeAlias = IntegerRange | NumberRange | LengthRange | EnumValue | NestedM
 
 @dataclass(frozen=True)
 class ListRule:
-    """A list of at least and at most so many, perhaps all different."""
+    """A list with a length in a range, perhaps of distinct entries."""
 
     each: Rule
     low: int
@@ -129,17 +129,19 @@ class ListRule:
     are_distinct: bool = False
 
     def require(self, values: Iterable[Any], name: str) -> None:
-        """Refuse a list that is too short or too long, one wrong entry, and repeated ones."""
+        """Refuse a list of another length, a wrong entry, or a repeated one."""
         found = list(values)
         if len(found) > self.high:
-            detail = f"{name} has {len(found)} entries, at most {self.high} may be"
+            detail = f"{name} has {len(found)} entries, at most {self.high} are allowed"
             raise Refused(Reason.TOO_LARGE, detail)
         if len(found) < self.low:
-            raise Refused(Reason.MALFORMED, f"{name} has {len(found)} entries, too few")
+            raise Refused(
+                Reason.MALFORMED, f"{name} has {len(found)} entries, at least {self.low} are needed"
+            )
         for value in found:
             self.each.require(value, name)
         if self.are_distinct and len(set(found)) != len(found):
-            raise Refused(Reason.MALFORMED, f"{name} names something twice")
+            raise Refused(Reason.MALFORMED, f"{name} has an entry twice")
 
 
 ROUND = IntegerRange(0, LARGEST_ROUND)
@@ -155,8 +157,8 @@ BOUNDS: Mapping[str, Mapping[str, Rule | ListRule]] = {
         "peer_id": LengthRange(ID_BYTES, ID_BYTES),
         "layout": LengthRange(DIGEST_BYTES, DIGEST_BYTES),
         "instance": INSTANCE,
-        "largest_payload": Unchecked("informative: a payload is judged by the receiver's layout"),
-        "encodings": ListRule(Unchecked("unknown ones are passed over"), 0, MOST_ENCODINGS),
+        "largest_payload": Unchecked("informative: the receiver's layout decides about a payload"),
+        "encodings": ListRule(Unchecked("unknown ones are ignored"), 0, MOST_ENCODINGS),
         "address": NestedMessage(),
     },
     "SignedAddress": {
@@ -168,14 +170,14 @@ BOUNDS: Mapping[str, Mapping[str, Rule | ListRule]] = {
         "address": LengthRange(1, LARGEST_ADDRESS),
         "sequence": IntegerRange(0, LARGEST_SEQUENCE),
         "instance": INSTANCE,
-        "name": Unchecked("a claim: made fit for printing, and used for nothing"),
+        "name": Unchecked("a claim: made safe to print, and used for nothing"),
     },
     "AddressList": {"addresses": ListRule(NestedMessage(), 0, MOST_RECORDS)},
     "AwaitRequest": {"round": ROUND, "phase": EnumValue(Phase), "wait_milliseconds": WAIT},
     "StatusMessage": {
         "round": ROUND,
         "phase": EnumValue(Phase),
-        "published": Unchecked("both values mean something"),
+        "published": Unchecked("both values have a meaning"),
         "published_round": ROUND,
         "instance": INSTANCE,
     },
@@ -187,7 +189,7 @@ BOUNDS: Mapping[str, Mapping[str, Rule | ListRule]] = {
     },
     "Manifest": {
         "digest": DIGEST,
-        "size": Unchecked("the layout says exactly what it may be: see Decoder"),
+        "size": Unchecked("the layout determines it exactly: see Decoder"),
         "round": ROUND,
         "age_milliseconds": IntegerRange(0, LARGEST_AGE_MILLISECONDS),
         "num_samples": IntegerRange(1, LARGEST_SAMPLES),
@@ -196,11 +198,11 @@ BOUNDS: Mapping[str, Mapping[str, Rule | ListRule]] = {
     },
     "PullRequest": {
         "digest": DIGEST,
-        "offset": Unchecked("the payload says exactly what it may be: see Payload.chunks"),
+        "offset": Unchecked("the payload determines its range: see Payload.chunks"),
     },
     "Chunk": {
-        "offset": Unchecked("the bytes so far say exactly what it must be: see receive_chunks"),
-        "data": Unchecked("1 byte to 1 MiB: see receive_chunks; each look at it would make a copy"),
+        "offset": Unchecked("the bytes so far determine it exactly: see receive_chunks"),
+        "data": Unchecked("1 byte to 1 MiB: see receive_chunks; each access would make a copy"),
     },
     "ScoreRequest": {
         "manifest": NestedMessage(),
@@ -211,7 +213,7 @@ BOUNDS: Mapping[str, Mapping[str, Rule | ListRule]] = {
     "ScoreReply": {"value": NumberRange(0.0, math.inf)},
     "PushRequest": {"manifest": NestedMessage(), "round": ROUND},
     "PushReply": {},
-    # What a strategy understands is often less, see Strategy.told_range.
+    # A strategy often accepts less, see Strategy.told_range.
     "TellRequest": {"value": FINITE, "round": ROUND},
     "TellReply": {},
     "GoodbyeMessage": {"instance": INSTANCE},
@@ -220,7 +222,7 @@ BOUNDS: Mapping[str, Mapping[str, Rule | ListRule]] = {
 
 
 def require(message: Message) -> None:
-    """Refuse a message with a field that is not what the table says."""
+    """Refuse a message with a field outside its bounds."""
     kind = message.DESCRIPTOR
     rules = BOUNDS[kind.name]
     for field in kind.fields:
