@@ -38,9 +38,9 @@ from keeping import show
 
 from coterie.benchmarking.machine import machine
 from coterie.experiments.config import RunConfig, parse_change
-from coterie.experiments.execution import Run
 from coterie.experiments.experiment import Experiment
 from coterie.experiments.presets import find_preset
+from coterie.experiments.run_folder import RunFolder
 from coterie.runtime.run_tables import read_table
 from coterie.swarm.check_settings import adapt_for_real_peers
 from coterie.swarm.run_swarm import Show, execute_by_peers
@@ -59,7 +59,7 @@ class PrivateMemory:
         self.peak_bytes: dict[int, int] = {}
         self._last = 0.0
 
-    def __call__(self, run: Run, peers: Sequence[SwarmPeer]) -> None:
+    def __call__(self, run: RunFolder, peers: Sequence[SwarmPeer]) -> None:
         """Look at all peers, at most once a second."""
         if time.monotonic() - self._last < SAMPLE_SECONDS:
             return
@@ -185,7 +185,7 @@ def configured(preset: str, changes: dict[str, Any], seeds: Sequence[int]) -> li
 
 def by_peers(
     folder: Path, configs: Sequence[RunConfig], *, own_pace: bool = False, show: Show | None = None
-) -> list[Run]:
+) -> list[RunFolder]:
     """Run by real peers; return the runs."""
     fitting = [adapt_for_real_peers(config, {}, own_pace=own_pace)[0] for config in configs]
     experiment = Experiment.create(folder / "run", fitting)
@@ -194,9 +194,9 @@ def by_peers(
     return experiment.runs
 
 
-def means(runs: Sequence[Run]) -> list[float]:
+def means(runs: Sequence[RunFolder]) -> list[float]:
     """Return the mean test accuracy of each run in percent."""
-    return [round(100 * run.outcome.mean, 3) for run in runs if run.outcome is not None]
+    return [round(100 * reached.mean, 3) for run in runs if (reached := run.read_summary())]
 
 
 if __name__ == "__main__":

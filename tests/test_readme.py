@@ -28,7 +28,7 @@ def test_exit_codes_are_documented_and_true():
 
 def test_exported_names():
     assert sorted(coterie.__all__) == [
-        "CoterieError", "LoadedRun", "LoadedRuns", "NetworkSettings", "PeerData",
+        "CoterieError", "RunFolder", "Runs", "NetworkSettings", "PeerData",
         "PoisonSettings", "Result",
         "STRATEGIES", "SimulationSettings", "TrainingSettings", "load_run", "load_runs",
         "make_strategy", "simulate",

@@ -12,8 +12,8 @@ from rich.console import Console
 
 from coterie.errors import ConfigError
 from coterie.experiments.presets import find_preset
+from coterie.experiments.run_summary import RunSummary
 from coterie.experiments.sweep import MAX_RUNS, grid, parse_vary, value_of, written
-from coterie.results.final_table import Outcome
 from coterie.results.sweep_points import Trial, csv_text, points, select, sweep_table
 
 DIGITS = find_preset("digits")
@@ -179,7 +179,7 @@ def trial(
     is_accuracy: bool = True,
 ) -> Trial:
     """Return a run that reached this, or that has not finished."""
-    reached = Outcome(
+    reached = RunSummary(
         label, seed, ("a", "b"), (test, test), test, 3.0, 4.0, is_accuracy, validation or math.nan
     )
     name = f"{label}-{tau}-{seed}"

@@ -24,7 +24,7 @@ from coterie.experiments.experiment import EXPERIMENT, Experiment
 from coterie.experiments.presets import PRESETS, find_preset
 from coterie.experiments.published import published_tables
 from coterie.experiments.published.published_table import Comparison, PublishedTable
-from coterie.results.final_table import final_table
+from coterie.reports.final_table import final_table
 from coterie.storage.files import write_text
 from coterie.studies.running import STUDY
 from docs_folder import DOCS
@@ -204,7 +204,7 @@ def _keep_study(folder: Path) -> None:
     """Keep every experiment of a study that has finished runs, under the name of its setting."""
     for path in sorted(folder.glob(f"*/{EXPERIMENT}")):
         experiment = Experiment.open(path.parent)
-        if any(run.outcome for run in experiment.runs):
+        if any(run.read_summary() for run in experiment.runs):
             command = f"coterie study papers --only {path.parent.name}"
             write(keep(experiment, command), KEPT, path.parent.name)
 

@@ -191,7 +191,7 @@ def test_own_modules_train_with_every_default(name):
     result = library.simulate(
         OWN_MODULES[name], own_peers(), settings=library.SimulationSettings(rounds=2)
     )
-    assert result.outcome.label == DEFAULT_STRATEGY
+    assert result.summary.label == DEFAULT_STRATEGY
     assert (result.test_accuracy > 0).all()
 
 

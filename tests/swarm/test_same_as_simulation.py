@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from coterie.experiments.config import RunConfig, build_model, make_scenario
-from coterie.experiments.execution import Run
 from coterie.experiments.experiment import Experiment
 from coterie.experiments.presets import find_preset
+from coterie.experiments.run_folder import RunFolder
 from coterie.peer.peer_run import MODELS, RUN
 from coterie.runtime.run_tables import read_table
 from coterie.simulation.simulation import Simulation
@@ -46,7 +46,7 @@ TABLES = ("metrics", "neighbours", "chosen_neighbours", "beliefs")
 
 
 @pytest.fixture(scope="module", params=CASES)
-def both(request, tmp_path_factory) -> tuple[Run, Run]:
+def both(request, tmp_path_factory) -> tuple[RunFolder, RunFolder]:
     """Return the same experiment, simulated and by real processes."""
     preset, changes = CASES[request.param]
     strategy = request.param.partition(" ")[0]
@@ -87,8 +87,8 @@ def test_gathered_tables_are_those_of_the_simulation(both, name):
 
 def test_run_folder_tells_the_same_but_who_ran_it(both):
     simulated, real = both
-    assert real.outcome == simulated.outcome
-    assert real.cluster_names == simulated.cluster_names
+    assert real.read_summary() == simulated.read_summary()
+    assert real.read_cluster_names() == simulated.read_cluster_names()
     before, after = (yaml.safe_load((run.folder / "config.yaml").read_text()) for run in both)
     assert {key for key in after if before[key] != after[key]} == {"runtime"}
 

@@ -132,7 +132,7 @@ def test_an_error_of_one_peer_is_the_error_of_the_swarm(tmp_path):
     assert "Training diverged in round" in answer.err
     assert "resume" not in answer.err
     assert "Traceback" not in answer.err
-    assert not package.experiment.Experiment.open(out).outcomes
+    assert not package.experiment.Experiment.open(out).summaries
 
 
 @pytest.mark.parametrize(

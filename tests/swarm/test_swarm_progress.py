@@ -13,14 +13,14 @@ from rich.console import Console
 from coterie.cli import swarm_progress
 from coterie.cli.swarm_progress import SwarmProgress
 from coterie.errors import TrainingError
-from coterie.experiments.execution import Run
+from coterie.experiments.run_folder import RunFolder
 from coterie.peer.peer_run import STATUS, PeerStatus
 from coterie.swarm.peer_folders import peer_folders
 from coterie.swarm.supervisor import SwarmPeer
 
 
 @pytest.fixture
-def run(tmp_path) -> Run:
+def run(tmp_path) -> RunFolder:
     return small_run(tmp_path / "random-seed0")[0]
 
 

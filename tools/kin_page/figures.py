@@ -23,7 +23,7 @@ from coterie.reports.figures.style import (
     strategy_line,
     style,
 )
-from coterie.results.final_table import confidence
+from coterie.results.statistics import confidence
 from coterie.studies.results import Result
 from kin_page.kept import DRAWN, KeptSetting
 from make_pictures import PICTURES, WIDTH, save_picture

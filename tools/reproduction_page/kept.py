@@ -18,13 +18,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from coterie.errors import ConfigError, StorageError
 from coterie.experiments.config import RunConfig
-from coterie.experiments.execution import Run
 from coterie.experiments.experiment import Experiment
 from coterie.experiments.presets import Preset, find_preset
-from coterie.experiments.recorded_tables import Recorded
+from coterie.experiments.run_folder import RunFolder
+from coterie.experiments.run_summary import RunSummary
 from coterie.results.analyses import over_runs
 from coterie.results.analyses.catalogue import Analysis
-from coterie.results.final_table import Outcome
 from coterie.results.published_comparison import comparison, departures
 from coterie.runtime.run_tables import read_table
 from coterie.storage.files import explained, open_folder, write_text
@@ -67,7 +66,7 @@ class Delusion:
 class KeptRun:
     """What one finished run reached and what it cost."""
 
-    outcome: Outcome
+    outcome: RunSummary
     num_rounds: int
     """Rounds that were run, without the initial training."""
     wall_seconds: float
@@ -97,7 +96,7 @@ def keep(experiment: Experiment, command: str | None = None) -> Kept:
     """Return what is kept of the finished runs of an experiment."""
     if experiment.grid is not None:
         raise ConfigError(f"{experiment.folder} is a sweep; the page shows experiments of `run`.")
-    finished = [run for run in experiment.runs if run.outcome is not None]
+    finished = [run for run in experiment.runs if run.read_summary() is not None]
     if not finished:
         raise StorageError(
             f"No run of {experiment.folder} has finished. Continue with: coterie resume "
@@ -115,7 +114,9 @@ def keep(experiment: Experiment, command: str | None = None) -> Kept:
         preset_rounds=preset.config.rounds,
         hardware=hardware(),
         software=software(finished[0]),
-        runs=tuple(_kept_run(run, run.outcome, analyses) for run in finished if run.outcome),
+        runs=tuple(
+            _kept_run(run, reached, analyses) for run in finished if (reached := run.read_summary())
+        ),
     )
 
 
@@ -126,17 +127,17 @@ def _departures(configs: Sequence[RunConfig], preset: Preset) -> tuple[str, ...]
     return tuple(dict.fromkeys(each for config in configs for each in departures(config, preset)))
 
 
-def _analyses(runs: Sequence[Run]) -> list[Analysis]:
+def _analyses(runs: Sequence[RunFolder]) -> list[Analysis]:
     """Return the analyses that have something to say about runs; without drift one stays silent."""
     names = ["recovery"]
-    if any(run.outcome and len(run.outcome.cluster_names) > 1 for run in runs):
+    if any(len(run.read_cluster_names()) > 1 for run in runs):
         names += ["neighbours", "fetched", "unfetched"]
     if any(_delusional(run.config) for run in runs):
         names.append("merges")
     return over_runs.choose(",".join(names))
 
 
-def _kept_run(run: Run, outcome: Outcome, analyses: Sequence[Analysis]) -> KeptRun:
+def _kept_run(run: RunFolder, outcome: RunSummary, analyses: Sequence[Analysis]) -> KeptRun:
     timings = read_table(run.folder, "timings")
     return KeptRun(
         outcome=outcome,
@@ -148,9 +149,8 @@ def _kept_run(run: Run, outcome: Outcome, analyses: Sequence[Analysis]) -> KeptR
     )
 
 
-def _summaries(run: Run, analyses: Sequence[Analysis]) -> dict[str, tuple[Summary, ...]]:
-    recorded = Recorded(run.config.label, run.config.seed, run.folder, run.config.peers.count)
-    results, _ = over_runs.study([recorded], analyses, WINDOW)
+def _summaries(run: RunFolder, analyses: Sequence[Analysis]) -> dict[str, tuple[Summary, ...]]:
+    results, _ = over_runs.study([run], analyses, WINDOW)
     return {
         result.analysis.name: tuple(
             Summary(row.keys, {name: _or_none(one.mean) for name, one in row.estimates.items()})
@@ -164,7 +164,7 @@ def _or_none(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def _delusion(run: Run, outcome: Outcome) -> Delusion | None:
+def _delusion(run: RunFolder, outcome: RunSummary) -> Delusion | None:
     if (strategy := _delusional(run.config)) is None:
         return None
     metrics = read_table(run.folder, "metrics")
@@ -183,7 +183,7 @@ def _delusional(config: RunConfig) -> DelusionalOracle | None:
     return strategy if isinstance(strategy, DelusionalOracle) else None
 
 
-def software(run: Run) -> dict[str, str]:
+def software(run: RunFolder) -> dict[str, str]:
     """Return the versions that matter most of what a run was made with."""
     path = run.folder / "software.json"
     with explained(f"read {path}"):

@@ -305,10 +305,10 @@ def analyse(
     """Say who found whom, what merging did and how fast shifts were overcome."""
     from coterie.experiments.experiment import Experiment
     from coterie.results.analyses import over_runs
-    from coterie.results.run_group import recorded_runs
+    from coterie.results.read_runs import label_runs
 
     analyses = over_runs.choose(only)
-    results, missing = over_runs.study(recorded_runs(Experiment.open(folder)), analyses, window)
+    results, missing = over_runs.study(label_runs(Experiment.open(folder)), analyses, window)
     if only and missing:
         reasons = [f"{analysis.name}: {analysis.missing}" for analysis in missing]
         raise ConfigError(f"Cannot analyse {folder}.\n" + "\n".join(reasons))

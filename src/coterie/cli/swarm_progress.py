@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from coterie.cli.progress import LINE_SECONDS
-from coterie.experiments.execution import Run
+from coterie.experiments.run_folder import RunFolder
 from coterie.peer.peer_run import PeerStatus
 from coterie.reports.live.progress_text import remaining
 from coterie.swarm.supervisor import SwarmPeer
@@ -26,10 +26,10 @@ Seen = tuple[SwarmPeer, PeerStatus | None]
 class SwarmProgress:
     """Shows the peers of the current run."""
 
-    def __init__(self, runs: Sequence[Run], console: Console) -> None:
+    def __init__(self, runs: Sequence[RunFolder], console: Console) -> None:
         self._console = console
         self._runs = runs
-        self._num_ended = sum(run.outcome is not None for run in runs)
+        self._num_ended = sum(run.read_summary() is not None for run in runs)
         self._done_before: float | None = None
         """The work that an earlier session had done, in runs."""
         self._started = self._last_line = time.monotonic()
@@ -52,11 +52,11 @@ class SwarmProgress:
         """Print a message above the table."""
         self._console.print(message, soft_wrap=True, highlight=False, markup=False)
 
-    def end(self, run: Run) -> None:
+    def end(self, run: RunFolder) -> None:
         """Count a run that has ended."""
         self._num_ended += 1
 
-    def show(self, run: Run, peers: Sequence[SwarmPeer]) -> None:
+    def show(self, run: RunFolder, peers: Sequence[SwarmPeer]) -> None:
         """Show the peers of a run; as a line, only now and then."""
         if not self._console.is_terminal and time.monotonic() - self._last_line < LINE_SECONDS:
             return
@@ -68,7 +68,7 @@ class SwarmProgress:
         self._last_line = time.monotonic()
         self.tell(", ".join(part for part in (_line(run, seen), self._place(), left) if part))
 
-    def _screen(self, run: Run, seen: Sequence[Seen], left: str) -> RenderableType:
+    def _screen(self, run: RunFolder, seen: Sequence[Seen], left: str) -> RenderableType:
         title = ", ".join(part for part in (_line(run, seen), self._place()) if part)
         head = Text.assemble((title, "bold"), "  ", (left, "cyan"))
         room = max(self._console.height - NUM_OTHER_LINES, FEWEST_ROWS)
@@ -82,7 +82,7 @@ class SwarmProgress:
             return ""
         return f"{self._num_ended} of {len(self._runs)} runs done"
 
-    def _seconds_left(self, run: Run, seen: Sequence[Seen]) -> str:
+    def _seconds_left(self, run: RunFolder, seen: Sequence[Seen]) -> str:
         """Return the estimated remaining time; later runs are assumed to take as long."""
         rounds = [0 if status is None else status.round + 1 for _, status in seen]
         done = self._num_ended + sum(rounds) / (len(rounds) * (run.config.rounds + 1))
@@ -134,7 +134,7 @@ def _validation(status: PeerStatus) -> str:
     return "" if status.validation_loss is None else f"{status.validation_loss:.4g}"
 
 
-def _line(run: Run, seen: Sequence[Seen]) -> str:
+def _line(run: RunFolder, seen: Sequence[Seen]) -> str:
     """Return the rounds of the peers and their mean accuracy."""
     known = [status for _, status in seen if status is not None and status.round >= 0]
     if not known:

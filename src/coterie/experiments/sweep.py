@@ -113,7 +113,7 @@ def trials(experiment: Experiment) -> list[Trial]:
             run.config.label,
             run.config.seed,
             {key: value_of(run.config, key) for key in keys},
-            run.outcome,
+            run.read_summary(),
         )
         for run in experiment.runs
     ]

@@ -18,7 +18,7 @@ from coterie.peer.discovery.address_book import AddressBook
 from coterie.runtime.checkpoints import Checkpoints
 from coterie.runtime.recorder import Recorder
 from coterie.runtime.round import Round
-from coterie.simulation.simulation import Simulation
+from coterie.runtime.round_runner import RoundRunner
 from coterie.storage.files import make_folder, read_small, write_atomically, write_text
 from coterie.storage.tensor_files import write_tensors
 
@@ -92,11 +92,11 @@ class PeerRun:
         self.status = replace(self.status, **changes, updated=time.time())  # type: ignore[arg-type]
         write_text(self._status_path, json.dumps(asdict(self.status), indent=2), lasting=False)
 
-    def keep_models(self, simulation: Simulation) -> None:
+    def keep_models(self, run: RoundRunner) -> None:
         """Save the best model, which is the one to use, and the last one."""
 
         def fill(file: BinaryIO) -> str:
-            state = simulation.state
+            state = run.state
             metadata = {"layout": state.layout.fingerprint}
             write_tensors(file, {"best": state.best, "last": state.current}, metadata)
             return MODELS

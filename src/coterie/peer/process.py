@@ -39,9 +39,10 @@ from coterie.peer.transport.peer_client import PeerClient
 from coterie.peer.transport.peer_server import PeerServer
 from coterie.peer.wire.model import Phase
 from coterie.randomness import Key
+from coterie.runtime.check_targets import check_targets
 from coterie.runtime.loop import advance_to_end, resume
 from coterie.runtime.round import Round
-from coterie.simulation.simulation import Simulation, check_targets
+from coterie.runtime.round_runner import RoundRunner
 from coterie.storage.files import locked
 
 STOP_SECONDS = 10.0
@@ -121,37 +122,37 @@ class RunningPeer:
             self._config.metrics_port, self._context, lambda: self._peer_run.status
         )
         try:
-            with metrics, self._simulation(bridge) as simulation:
-                await _in_thread(partial(self._resume, simulation))
+            with metrics, self._make_run(bridge) as run:
+                await _in_thread(partial(self._resume, run))
                 if stopped.done():
-                    self._raise_stopped(simulation)
+                    self._raise_stopped(run)
                 async with self._serving(service, client, bridge) as discovery:
-                    await self._advance(simulation, bridge, discovery, stopped)
+                    await self._advance(run, bridge, discovery, stopped)
         finally:
             await client.close()
             scorer.close()
 
-    def _simulation(self, bridge: EventLoopBridge) -> Simulation:
-        return Simulation(
+    def _make_run(self, bridge: EventLoopBridge) -> RoundRunner:
+        return RoundRunner(
             self._data,
             self._build,
-            lambda: self._strategy,
+            self._strategy,
             self._config.simulation_settings(),
-            keys=[_key(self._config, self._identity)],
-            make_runtime=lambda state, strategy: NetworkRuntime(
+            lambda state: NetworkRuntime(
                 state,
-                strategy,
+                self._strategy,
                 bridge,
                 self._config.every_seconds,
                 self._config.network.limits.samples_ratio,
             ),
+            keys=[_key(self._config, self._identity)],
             tell=self._tell,
         )
 
-    def _resume(self, simulation: Simulation) -> None:
-        resume(simulation, self._peer_run.recorder, self._peer_run.checkpoints, self._tell)
-        if simulation.next_round > 0:
-            self._tell(f"Continuing after round {simulation.next_round - 1}.")
+    def _resume(self, run: RoundRunner) -> None:
+        resume(run, self._peer_run.recorder, self._peer_run.checkpoints, self._tell)
+        if run.next_round > 0:
+            self._tell(f"Continuing after round {run.next_round - 1}.")
 
     @asynccontextmanager
     async def _serving(
@@ -188,7 +189,7 @@ class RunningPeer:
 
     async def _advance(
         self,
-        simulation: Simulation,
+        run: RoundRunner,
         bridge: EventLoopBridge,
         discovery: asyncio.Task[None],
         stopped: asyncio.Future[None],
@@ -196,12 +197,12 @@ class RunningPeer:
         """Run the rounds in a thread until they end, or the peer is asked to stop."""
         await self._wait_for_company(discovery, stopped)
         if stopped.done():
-            self._raise_stopped(simulation)
-        rounds = _in_thread(partial(self._run_rounds, simulation))
+            self._raise_stopped(run)
+        rounds = _in_thread(partial(self._run_rounds, run))
         await _first_of(rounds, discovery, stopped)
         if rounds.done() and not stopped.done():
             rounds.result()
-            self._finish(simulation)
+            self._finish(run)
             await self._linger(bridge, discovery, stopped)
             return
         self._stop.set()
@@ -212,13 +213,13 @@ class RunningPeer:
         elif not isinstance(rounds.exception(), Interrupted):
             rounds.result()
         if discovery.done():
-            self._note_stopped(simulation)
+            self._note_stopped(run)
             discovery.result()
-        self._raise_stopped(simulation)
+        self._raise_stopped(run)
 
-    def _run_rounds(self, simulation: Simulation) -> None:
+    def _run_rounds(self, run: RoundRunner) -> None:
         advance_to_end(
-            simulation,
+            run,
             self._peer_run.recorder,
             self._peer_run.checkpoints,
             on_round=self._note,
@@ -245,8 +246,8 @@ class RunningPeer:
             num_fetched=status.num_fetched,
         )
 
-    def _finish(self, simulation: Simulation) -> None:
-        self._peer_run.keep_models(simulation)
+    def _finish(self, run: RoundRunner) -> None:
+        self._peer_run.keep_models(run)
         self._peer_run.update_status(state="finished")
 
     async def _wait_for_company(
@@ -296,16 +297,16 @@ class RunningPeer:
         with self._request.answered_by(wake):
             yield stopped
 
-    def _note_stopped(self, simulation: Simulation) -> None:
+    def _note_stopped(self, run: RoundRunner) -> None:
         self._peer_run.update_status(state="stopped")
-        event(_log, "stopped", round=simulation.next_round - 1)
+        event(_log, "stopped", round=run.next_round - 1)
 
-    def _raise_stopped(self, simulation: Simulation) -> NoReturn:
+    def _raise_stopped(self, run: RoundRunner) -> NoReturn:
         """Raise what was saved; the process adds how to continue."""
-        self._note_stopped(simulation)
-        if simulation.next_round == 0:
+        self._note_stopped(run)
+        if run.next_round == 0:
             raise Interrupted(AT_FIRST)
-        raise Interrupted(f"Stopped after round {simulation.next_round - 1}, which is saved.")
+        raise Interrupted(f"Stopped after round {run.next_round - 1}, which is saved.")
 
 
 def advertised(bound: str) -> str:

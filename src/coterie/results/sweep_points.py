@@ -12,7 +12,8 @@ from typing import TypeAlias
 from rich.markup import escape
 from rich.table import Table
 
-from coterie.results.final_table import Outcome, confidence
+from coterie.experiments.run_summary import RunSummary
+from coterie.results.statistics import confidence
 
 Values: TypeAlias = Mapping[str, str | None]
 """Settings that vary, by their dotted keys; None: the strategy does not have it."""
@@ -21,13 +22,13 @@ MISSING = "–"
 
 @dataclass(frozen=True)
 class Trial:
-    """One run of a sweep; `outcome` is None if it has not finished."""
+    """One run of a sweep; `summary` is None if it has not finished."""
 
     run: str
     label: str
     seed: int
     values: Values
-    outcome: Outcome | None
+    summary: RunSummary | None
 
 
 @dataclass(frozen=True)
@@ -39,24 +40,24 @@ class Point:
     trials: tuple[Trial, ...]
 
     @property
-    def outcomes(self) -> list[Outcome]:
+    def summaries(self) -> list[RunSummary]:
         """What the finished runs reached."""
-        return [trial.outcome for trial in self.trials if trial.outcome is not None]
+        return [trial.summary for trial in self.trials if trial.summary is not None]
 
     @property
     def is_complete(self) -> bool:
         """Whether all seeds have finished, so that this point can be compared with others."""
-        return len(self.outcomes) == len(self.trials)
+        return len(self.summaries) == len(self.trials)
 
     @property
     def validation(self) -> tuple[float, float]:
         """Mean over seeds and half width of its 95% interval, by validation data."""
-        return confidence([each.validation for each in self.outcomes])
+        return confidence([each.validation for each in self.summaries])
 
     @property
     def test(self) -> tuple[float, float]:
         """Mean over seeds and half width of its 95% interval, by test data."""
-        return confidence([each.mean for each in self.outcomes])
+        return confidence([each.mean for each in self.summaries])
 
 
 def points(trials: Sequence[Trial]) -> list[Point]:
@@ -73,7 +74,7 @@ def select(candidates: Sequence[Point]) -> dict[str, Point]:
     for point in candidates:
         if not point.is_complete or math.isnan(point.validation[0]):
             continue
-        sign = 1.0 if point.outcomes[0].is_accuracy else -1.0
+        sign = 1.0 if point.summaries[0].is_accuracy else -1.0
         now = best.get(point.label)
         if now is None or sign * point.validation[0] > sign * now.validation[0]:
             best[point.label] = point
@@ -82,7 +83,7 @@ def select(candidates: Sequence[Point]) -> dict[str, Point]:
 
 def sweep_table(title: str, key: str, found: Sequence[Point], best: Sequence[Point] = ()) -> Table:
     """Return strategies × values of one setting; other settings that vary get rows of their own."""
-    is_accuracy = all(each.is_accuracy for point in found for each in point.outcomes)
+    is_accuracy = all(each.is_accuracy for point in found for each in point.summaries)
     measure = "accuracy %" if is_accuracy else "MSE"
     table = Table(
         title=f"{escape(title)}: {measure} against {escape(key)}",
@@ -106,7 +107,7 @@ def sweep_table(title: str, key: str, found: Sequence[Point], best: Sequence[Poi
 
 def csv_text(trials: Sequence[Trial]) -> str:
     """Return one line per run; what has not finished has no numbers."""
-    clusters = next((t.outcome.cluster_names for t in trials if t.outcome is not None), ())
+    clusters = next((t.summary.cluster_names for t in trials if t.summary is not None), ())
     keys = list(trials[0].values)
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
@@ -115,12 +116,12 @@ def csv_text(trials: Sequence[Trial]) -> str:
     writer.writerow(["run", "strategy", "seed", *keys, *numbers])
     for trial in trials:
         who = (trial.run, trial.label, trial.seed, *(trial.values[key] or "" for key in keys))
-        reached = _numbers(trial.outcome) if trial.outcome else [""] * len(numbers)
+        reached = _numbers(trial.summary) if trial.summary else [""] * len(numbers)
         writer.writerow((*who, *reached))
     return file.getvalue()
 
 
-def _numbers(outcome: Outcome) -> Sequence[float | str]:
+def _numbers(outcome: RunSummary) -> Sequence[float | str]:
     traffic = [outcome.models_per_peer, outcome.megabytes_per_peer]
     return [outcome.validation, outcome.mean, *outcome.cluster_means, *traffic]
 
@@ -155,7 +156,7 @@ def _cell(point: Point | None, part: str, best: Sequence[Point], is_accuracy: bo
     if not math.isnan(width):
         text += f" ± {width * scale:.2f}"
     if not point.is_complete:
-        text += f" ({len(point.outcomes)} of {len(point.trials)})"
+        text += f" ({len(point.summaries)} of {len(point.trials)})"
     if point not in best:
         return text
     return f"[bold]{text} *[/]" if part == "validation" else f"[bold]{text}[/]"

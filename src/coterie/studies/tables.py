@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from coterie.reports.comparison_tables import UNKNOWN, Row, Sheet
-from coterie.results.final_table import confidence
-from coterie.results.statistics import TEST, corrected, paired_difference
+from coterie.results.statistics import TEST, confidence, corrected, paired_difference
 from coterie.studies.results import HARM, Result
 
 OURS = "kin"

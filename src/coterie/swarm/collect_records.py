@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from coterie.data.scenario import Scenario
 from coterie.experiments.config import build_model
-from coterie.experiments.execution import Run, finish
+from coterie.experiments.execution import finish
+from coterie.experiments.run_folder import RunFolder
 from coterie.learning.choice import Tell
 from coterie.peer.peer_config import read_peer_config
 from coterie.peer.peer_run import MODELS, RUN
@@ -29,7 +30,7 @@ from coterie.swarm.merge_records import PeerRecords, Tables, join_records, to_ro
 class RecordCollector:
     """Fills the run folder of a swarm from the records of its peers, while they run."""
 
-    def __init__(self, run: Run, world: Scenario, folders: Sequence[Path]) -> None:
+    def __init__(self, run: RunFolder, world: Scenario, folders: Sequence[Path]) -> None:
         self._run = run
         self._world = world
         self._folders = folders

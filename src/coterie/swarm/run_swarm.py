@@ -9,7 +9,7 @@ from typing import Any
 
 from coterie.data.scenario import Scenario
 from coterie.errors import CoterieError, Interrupted, StorageError, WorkerDied
-from coterie.experiments.execution import CLUSTERS, Run
+from coterie.experiments.run_folder import CLUSTERS, RunFolder
 from coterie.learning.choice import Tell
 from coterie.processes.signals import StopRequest, stop_by_signal
 from coterie.storage.files import locked, write_text
@@ -21,11 +21,11 @@ LOOK_SECONDS = 0.25
 GATHER_SECONDS = 2.0
 """How often records are collected while peers run."""
 STOPPING = "Asking all peers to save and to leave."
-Show = Callable[[Run, Sequence[SwarmPeer]], None]
+Show = Callable[[RunFolder, Sequence[SwarmPeer]], None]
 
 
 def execute_by_peers(
-    run: Run,
+    run: RunFolder,
     scenario: Callable[[], Scenario],
     *,
     tell: Tell,
@@ -39,7 +39,7 @@ def execute_by_peers(
     A peer that fails does not end the others, but then the run does not finish.
     """
     with locked(run.folder):
-        if run.outcome is not None:
+        if run.read_summary() is not None:
             return
         world = scenario()
         write_text(run.folder / CLUSTERS, json.dumps(world.cluster_names))
@@ -56,7 +56,7 @@ def execute_by_peers(
 
 
 def _supervise(
-    run: Run,
+    run: RunFolder,
     swarm: Supervisor,
     collector: RecordCollector,
     show: Show,
