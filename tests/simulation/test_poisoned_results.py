@@ -30,7 +30,7 @@ from coterie.strategies.kin.kin import Kin
 from coterie.strategies.local import Local
 from coterie.strategies.random import Random
 from coterie.strategies.server.fedavg import FedAvg
-from coterie.swarm.check_settings import for_real_peers
+from coterie.swarm.check_settings import adapt_for_real_peers
 
 KINDS = tuple(kind for kind in get_args(PoisonKind) if kind != "none")
 
@@ -256,7 +256,9 @@ def test_nobody_is_deluded_where_there_is_one_cluster():
 
 def test_real_peers_cannot_be_poisoned():
     with pytest.raises(ConfigError, match="real peers misbehave only if somebody makes them"):
-        for_real_peers(digits(**{"poison.kind": "noise", "poison.share": 0.3}), {}, own_pace=False)
+        adapt_for_real_peers(
+            digits(**{"poison.kind": "noise", "poison.share": 0.3}), {}, own_pace=False
+        )
 
 
 def test_poison_scales_with_rounds_and_peers():

@@ -1,4 +1,4 @@
-"""The folders of peers that have run, written by hand: what a gatherer finds."""
+"""The folders of peers that have run, written by hand: what a collector finds."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from coterie.runtime.run_tables import read_table
 from coterie.simulation.simulation import Simulation
 from coterie.storage.tensor_files import map_tensor
 from coterie.strategies import make_strategy
-from coterie.swarm.check_settings import for_real_peers
+from coterie.swarm.check_settings import adapt_for_real_peers
 from coterie.swarm.peer_folders import peer_folders
 from coterie.swarm.run_swarm import execute_by_peers
 
@@ -51,7 +51,7 @@ def both(request, tmp_path_factory) -> tuple[RunFolder, RunFolder]:
     preset, changes = CASES[request.param]
     strategy = request.param.partition(" ")[0]
     (config,) = find_preset(preset).runs([strategy], [7], SMALL | changes)
-    by_peers, notes = for_real_peers(config, {}, own_pace=False)
+    by_peers, notes = adapt_for_real_peers(config, {}, own_pace=False)
     assert not notes
     folder = tmp_path_factory.mktemp(strategy)
     simulated = Experiment.create(folder / "simulated", [config])

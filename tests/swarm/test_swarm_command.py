@@ -13,7 +13,7 @@ import pytest
 from commands import coterie, end, refused, start
 
 import coterie as package
-from coterie.peer.peer_run import Status, read_status
+from coterie.peer.peer_run import PeerStatus, read_status
 from coterie.runtime.run_tables import SCHEMAS
 from coterie.swarm.peer_folders import KEPT, peer_folders
 
@@ -35,7 +35,7 @@ def eventually(condition: Callable[[], object], what: str) -> None:
         time.sleep(0.02)
 
 
-def status_of(out: Path, number: int) -> Status | None:
+def status_of(out: Path, number: int) -> PeerStatus | None:
     """Return what a peer last said."""
     return read_status(peer_folders(out / "random-seed0", NUM_PEERS)[number])
 

@@ -56,13 +56,13 @@ def swarm(
     from coterie.experiments.config import check_sizes
     from coterie.experiments.experiment import Experiment
     from coterie.experiments.presets import find_preset
-    from coterie.swarm.check_settings import all_for_real_peers
+    from coterie.swarm.check_settings import adapt_all_for_real_peers
 
     chosen = find_preset(preset)
     changes = changed_settings(rounds, peers, data_root, trainer, device, change)
     numbers = chosen.numbers(seed, seeds)
     configs = chosen.runs(named_strategies(strategy), numbers, changes, scale=scale)
-    configs, notes = all_for_real_peers(configs, network, own_pace=own_pace)
+    configs, notes = adapt_all_for_real_peers(configs, network, own_pace=own_pace)
     check_sizes(configs)
     tell_notes([*chosen.notes(configs), *notes])
     folder = folder or new_folder(f"{chosen.name}-swarm")
@@ -73,10 +73,10 @@ def swarm(
 
 def run_swarm(experiment: Experiment, *, keep_peers: bool = False) -> None:
     """Run an experiment by real peers, with a table of how far each is."""
-    from coterie.swarm.progress_display import Display
+    from coterie.cli.swarm_progress import SwarmProgress
     from coterie.swarm.run_swarm import execute_by_peers
 
     preset = experiment.runs[0].config.preset
-    with results_shown(experiment, preset), Display(experiment.runs, errors) as display:
+    with results_shown(experiment, preset), SwarmProgress(experiment.runs, errors) as display:
         execute = partial(execute_by_peers, show=display.show, keep_peers=keep_peers)
         experiment.run(threads=1, on_end=display.end, tell=display.tell, execute=execute)

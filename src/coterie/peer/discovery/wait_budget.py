@@ -1,23 +1,23 @@
-"""How much of a round's time one peer may waste before rounds go on without it."""
+"""Wait budget: the time of rounds that one peer may waste before rounds continue without it."""
 
 from __future__ import annotations
 
-from coterie.peer.transport.call_limits import Clock
-from coterie.peer.transport.settings import BreakerSettings
+from coterie.peer.transport_settings import BreakerSettings
+from coterie.peer.types import Clock
 
 FORGIVEN_SHARE = 0.05
-"""Wasted time is forgiven at this share of the time that passes."""
+"""Share of the passing time by which wasted time is forgiven."""
 RELAPSE_FACTOR, MOST_RELAPSES = 4.0, 3
-"""Each relapse makes the next rest longer: at most 64 times as long as what was wasted."""
+"""Each relapse makes the next pause longer: at most 64 times the wasted time."""
 LONGEST_DOUBLED_SECONDS = 60.0
-"""A trial that fails makes no rest longer than this: it costs rounds nothing."""
+"""Failed trials double the pause up to this length: a trial costs rounds nothing."""
 
 
-class Patience:
-    """Adds up what rounds have waited in vain for one peer; rests after too much of it.
+class WaitBudget:
+    """Adds up the time that rounds wasted on one peer; pauses the peer after too much of it.
 
-    The circuit breaker asks whether a peer is there at all, and any answer closes it. A peer that
-    answers short calls at once and stalls every model keeps it closed. What counts here is time.
+    The circuit breaker tests whether a peer is there, and any answer closes it. A peer that answers
+    short calls at once but stalls every model keeps it closed. Therefore time is counted here.
     """
 
     def __init__(self, settings: BreakerSettings, clock: Clock) -> None:
@@ -31,16 +31,16 @@ class Patience:
 
     @property
     def is_resting(self) -> bool:
-        """Return whether rounds do without the peer, until a trial beside them goes well."""
+        """Return whether rounds leave out the peer, until a trial beside them succeeds."""
         return self._rest_until is not None
 
     @property
     def is_due(self) -> bool:
-        """Return whether the rest is over, and a trial may be made."""
+        """Return whether the pause is over and a trial may be made."""
         return self._rest_until is not None and self._clock() >= self._rest_until
 
-    def waste(self, seconds: float) -> None:
-        """Note that a round has waited so long in vain."""
+    def record_waste(self, seconds: float) -> None:
+        """Record that a round waited so long in vain."""
         if self.is_resting:
             return
         now = self._clock()
@@ -55,8 +55,8 @@ class Patience:
             self._num_relapses += 1
             self._wasted = 0.0
 
-    def tried(self, *, is_well: bool) -> None:
-        """Note how a trial went; what has happened before is not forgotten at once."""
+    def record_trial(self, *, is_well: bool) -> None:
+        """Record the result of a trial; a success does not delete the history at once."""
         if not self.is_resting:
             return
         if is_well:
@@ -72,5 +72,5 @@ class Patience:
         self._rest_until = self._counted_at + self._rest_seconds
 
     def _is_long_ago(self, now: float) -> bool:
-        """Whether the last rest ended, or time was last wasted, longer ago than any rest takes."""
+        """Return whether the last pause or waste is longer ago than the longest pause."""
         return now - self._counted_at > self._settings.longest_pause_seconds

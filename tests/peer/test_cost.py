@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from coterie.learning.trainer import Trainer
-from coterie.peer.cost import Effort
+from coterie.peer.cost import CostAccounting
 
 
 class SlowTrainer(Trainer):
@@ -32,12 +32,12 @@ class SlowTrainer(Trainer):
 
 
 def test_work_is_counted_and_each_round_for_itself():
-    effort = Effort()
-    trainer = effort.measured(SlowTrainer())
+    costs = CostAccounting()
+    trainer = costs.wrap_trainer(SlowTrainer())
     assert trainer.train([None, None]) == [0.0, 0.0]
-    first = effort.columns(3.0)
+    first = costs.take_columns(3.0)
     assert trainer.evaluate([1]) == [1]
-    second = effort.columns(3.5)
+    second = costs.take_columns(3.5)
     assert first["wait_seconds"] == 3.0
     assert second["wait_seconds"] == 0.5
     assert first["work_cpu_seconds"] >= 0.05
@@ -48,9 +48,9 @@ def test_work_is_counted_and_each_round_for_itself():
 
 
 def test_a_trainer_is_counted_once_and_closed_with_its_counter():
-    effort, inner = Effort(), SlowTrainer()
-    trainer = effort.measured(inner)
-    assert effort.measured(trainer) is trainer
+    costs, inner = CostAccounting(), SlowTrainer()
+    trainer = costs.wrap_trainer(inner)
+    assert costs.wrap_trainer(trainer) is trainer
     assert trainer.name == "slow"
     trainer.close()
     assert inner.is_closed

@@ -6,7 +6,11 @@ import pytest
 
 from coterie.errors import ConfigError
 from coterie.experiments.presets import find_preset
-from coterie.swarm.check_settings import all_for_real_peers, for_real_peers, network_settings
+from coterie.swarm.check_settings import (
+    adapt_all_for_real_peers,
+    adapt_for_real_peers,
+    network_settings,
+)
 
 
 def config(strategy="dac", **changes):
@@ -19,11 +23,11 @@ def config(strategy="dac", **changes):
 )
 def test_yardsticks_are_refused(strategy, reason):
     with pytest.raises(ConfigError, match=f"'{strategy}' needs {reason}, which real peers"):
-        for_real_peers(config(strategy), {}, own_pace=False)
+        adapt_for_real_peers(config(strategy), {}, own_pace=False)
 
 
 def test_a_run_says_who_ran_it_and_how():
-    fitting, notes = for_real_peers(config(), {"compression": "zstd"}, own_pace=True)
+    fitting, notes = adapt_for_real_peers(config(), {"compression": "zstd"}, own_pace=True)
     assert fitting.runtime == "network"
     assert fitting.swarm.own_pace
     assert fitting.swarm.network == {"compression": "zstd"}
@@ -41,7 +45,7 @@ def test_a_run_says_who_ran_it_and_how():
 )
 def test_what_only_a_simulator_does_is_left_out_with_a_note(key, value, left):
     found = config(**{key: value})
-    (fitting, twin), notes = all_for_real_peers([found, found], None, own_pace=False)
+    (fitting, twin), notes = adapt_all_for_real_peers([found, found], None, own_pace=False)
     assert fitting == twin
     (note,) = notes
     assert key.partition(".")[0] in note
@@ -52,7 +56,7 @@ def test_what_only_a_simulator_does_is_left_out_with_a_note(key, value, left):
 
 def test_pretrained_weights_are_refused(tmp_path):
     with pytest.raises(ConfigError, match="begin with random weights"):
-        for_real_peers(config(**{"model.pretrained": str(tmp_path)}), {}, own_pace=False)
+        adapt_for_real_peers(config(**{"model.pretrained": str(tmp_path)}), {}, own_pace=False)
 
 
 def test_network_settings_are_groups_within_groups():
@@ -74,7 +78,7 @@ def test_network_settings_are_groups_within_groups():
 )
 def test_wrong_network_settings_are_explained(text, message):
     with pytest.raises(ConfigError, match=message):
-        all_for_real_peers([config()], [text], own_pace=False)
+        adapt_all_for_real_peers([config()], [text], own_pace=False)
 
 
 def test_a_single_setting_is_no_group():

@@ -1,4 +1,4 @@
-"""Shows a swarm while it runs: one table that lives, on a terminal; plain lines elsewhere."""
+"""Progress of a swarm on the console: a live table on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from rich.text import Text
 
 from coterie.cli.progress import LINE_SECONDS
 from coterie.experiments.run_folder import RunFolder
-from coterie.peer.peer_run import Status
+from coterie.peer.peer_run import PeerStatus
 from coterie.reports.live.progress_text import remaining
-from coterie.swarm.supervisor import Member
+from coterie.swarm.supervisor import SwarmPeer
 
 NUM_OTHER_LINES = 5
-"""Of the screen: what stands above and below the peers."""
+"""Lines of the screen above and below the peers."""
 FEWEST_ROWS = 4
-Seen = tuple[Member, Status | None]
+Seen = tuple[SwarmPeer, PeerStatus | None]
 
 
-class Display:
-    """How all peers of the run that goes on are doing."""
+class SwarmProgress:
+    """Shows the peers of the current run."""
 
     def __init__(self, runs: Sequence[RunFolder], console: Console) -> None:
         self._console = console
         self._runs = runs
         self._num_ended = sum(run.read_summary() is not None for run in runs)
         self._done_before: float | None = None
-        """How much had been done by an earlier session, in runs."""
+        """The work that an earlier session had done, in runs."""
         self._started = self._last_line = time.monotonic()
         self._live = Live(console=console, auto_refresh=False)
 
-    def __enter__(self) -> Display:
+    def __enter__(self) -> SwarmProgress:
         if self._console.is_terminal:
             self._live.start()
         return self
@@ -53,14 +53,14 @@ class Display:
         self._console.print(message, soft_wrap=True, highlight=False, markup=False)
 
     def end(self, run: RunFolder) -> None:
-        """Take note of a run that has ended, one way or another."""
+        """Count a run that has ended."""
         self._num_ended += 1
 
-    def show(self, run: RunFolder, members: Sequence[Member]) -> None:
-        """Show how the peers of a run are doing now; as a line, not every time."""
+    def show(self, run: RunFolder, peers: Sequence[SwarmPeer]) -> None:
+        """Show the peers of a run; as a line, only now and then."""
         if not self._console.is_terminal and time.monotonic() - self._last_line < LINE_SECONDS:
             return
-        seen = [(member, member.status) for member in members]
+        seen = [(peer, peer.status) for peer in peers]
         left = self._seconds_left(run, seen)
         if self._console.is_terminal:
             self._live.update(self._screen(run, seen, left), refresh=True)
@@ -83,7 +83,7 @@ class Display:
         return f"{self._num_ended} of {len(self._runs)} runs done"
 
     def _seconds_left(self, run: RunFolder, seen: Sequence[Seen]) -> str:
-        """Return about how long it will take; runs that have not begun will take as long."""
+        """Return the estimated remaining time; later runs are assumed to take as long."""
         rounds = [0 if status is None else status.round + 1 for _, status in seen]
         done = self._num_ended + sum(rounds) / (len(rounds) * (run.config.rounds + 1))
         if self._done_before is None:
@@ -95,27 +95,27 @@ class Display:
 
 
 def table(seen: Sequence[Seen]) -> Table:
-    """Return one line per peer."""
+    """Return a table with one line per peer."""
     lines = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("peer", "state"):
         lines.add_column(name, no_wrap=True)
-    for name in ("round", "validation", "fetched", "known", "refused", "not got"):
+    for name in ("round", "validation", "fetched", "reachable", "refused", "not received"):
         lines.add_column(name, justify="right", no_wrap=True)
-    for member, status in seen:
-        lines.add_row(member.name, _state(member, status), *_progress(status))
+    for peer, status in seen:
+        lines.add_row(peer.name, _state(peer, status), *_progress(status))
     return lines
 
 
-def _state(member: Member, status: Status | None) -> Text:
-    if member.error is not None:
+def _state(peer: SwarmPeer, status: PeerStatus | None) -> Text:
+    if peer.error is not None:
         return Text("failed", style="red")
     state = "starting" if status is None else status.state
-    if member.num_restarts:
-        return Text(f"{state}, restarted {member.num_restarts}×", style="yellow")
+    if peer.num_restarts:
+        return Text(f"{state}, restarted {peer.num_restarts}×", style="yellow")
     return Text(state, style="green" if state == "finished" else "")
 
 
-def _progress(status: Status | None) -> list[str]:
+def _progress(status: PeerStatus | None) -> list[str]:
     if status is None or status.round < 0:
         return [""] * 6
     return [
@@ -128,14 +128,14 @@ def _progress(status: Status | None) -> list[str]:
     ]
 
 
-def _validation(status: Status) -> str:
+def _validation(status: PeerStatus) -> str:
     if status.validation_accuracy is not None:
         return f"{status.validation_accuracy:.1%}"
     return "" if status.validation_loss is None else f"{status.validation_loss:.4g}"
 
 
 def _line(run: RunFolder, seen: Sequence[Seen]) -> str:
-    """Say in which rounds the peers are, and how well they do."""
+    """Return the rounds of the peers and their mean accuracy."""
     known = [status for _, status in seen if status is not None and status.round >= 0]
     if not known:
         return f"{run.folder.name}: {len(seen)} peers are starting"

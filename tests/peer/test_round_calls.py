@@ -1,4 +1,4 @@
-"""What a round waits for: all peers at once, answers in order, and wasted time accounted for."""
+"""What a round calls for: all peers at once, answers in order, and wasted time accounted for."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from contextlib import contextmanager
 import pytest
 from network_of_peers import TestPeer, eventually, make_peer, network, published, settings_of
 
-from coterie.peer.discovery.discovery import Meeting
-from coterie.peer.event_loop_bridge import Link
-from coterie.peer.refusals import Reason, Rejected
-from coterie.peer.transport.interface import Part
-from coterie.peer.transport.peer_client import ONLY_MODEL
-from coterie.peer.transport.settings import DeadlineSettings
-from coterie.peer.waits import AT_ONCE, SLOW_FACTOR, SLOW_SECONDS, Waits
+from coterie.peer.discovery.discovery import Discovery
+from coterie.peer.event_loop_bridge import EventLoopBridge
+from coterie.peer.refusals import Reason, Refused
+from coterie.peer.round_calls import AT_ONCE, SLOW_FACTOR, SLOW_SECONDS, RoundCalls
+from coterie.peer.transport_settings import DeadlineSettings
+from coterie.peer.wire.model import ONLY_MODEL, Part
 
 IMPATIENT = {"patience_seconds": 0, "first_rest_seconds": 1000, "longest_pause_seconds": 1000}
 """The first time wasted is too much, and a rest ends only when a test moves the clock."""
@@ -34,28 +33,28 @@ def busy(peer: TestPeer) -> Iterator[None]:
     """Let a peer refuse to say what it offers; not as busy, which would be asked again."""
 
     async def refuse(*_: object) -> None:
-        raise Rejected(Reason.QUOTA, "not now")
+        raise Refused(Reason.QUOTA, "not now")
 
-    peer.host.published, before = refuse, peer.host.published
+    peer.service.published, before = refuse, peer.service.published
     try:
         yield
     finally:
-        peer.host.published = before
+        peer.service.published = before
 
 
-def link_of(peer: TestPeer, *, synchronous: bool = False) -> Link:
+def link_of(peer: TestPeer, *, synchronous: bool = False) -> EventLoopBridge:
     deadlines = DeadlineSettings(fetch_seconds=30)
-    return Link(peer.client, peer.members, None, deadlines, synchronous=synchronous)
+    return EventLoopBridge(peer.client, peer.address_book, None, deadlines, synchronous=synchronous)
 
 
-async def fetched(link: Link, numbers: list[int]) -> list[tuple[int, bool]]:
-    answers = await asyncio.to_thread(link.fetch, numbers, 0, ONLY_MODEL)
+async def fetched(bridge: EventLoopBridge, numbers: list[int]) -> list[tuple[int, bool]]:
+    answers = await asyncio.to_thread(bridge.fetch, numbers, 0, ONLY_MODEL)
     return [(number, pulled is not None) for number, pulled in answers]
 
 
 def test_all_calls_of_a_round_are_under_way_at_once_but_not_more_than_allowed(tmp_path):
     async def play() -> None:
-        waits = Waits(make_peer(tmp_path / "me").members, synchronous=True)
+        calls = RoundCalls(make_peer(tmp_path / "me").address_book, synchronous=True)
         everybody = asyncio.Barrier(AT_ONCE)  # no call is answered before all are made
         num_asked = most = 0
 
@@ -69,7 +68,7 @@ def test_all_calls_of_a_round_are_under_way_at_once_but_not_more_than_allowed(tm
 
         asked = list(range(2 * AT_ONCE))
         async with asyncio.timeout(60):
-            answers = await waits.all(asked, call)
+            answers = await calls.run_all(asked, call)
         assert answers == [(number, -number) for number in asked]
         assert most == AT_ONCE
 
@@ -78,7 +77,7 @@ def test_all_calls_of_a_round_are_under_way_at_once_but_not_more_than_allowed(tm
 
 def test_answers_stand_in_the_order_of_the_questions_whatever_comes_first(tmp_path):
     async def play() -> None:
-        waits = Waits(make_peer(tmp_path / "me").members, synchronous=True)
+        calls = RoundCalls(make_peer(tmp_path / "me").address_book, synchronous=True)
         done = [asyncio.Event() for _ in range(6)]
         done[-1].set()
 
@@ -88,7 +87,7 @@ def test_answers_stand_in_the_order_of_the_questions_whatever_comes_first(tmp_pa
                 done[number - 1].set()
             return number
 
-        answers = await waits.all(range(6), call)
+        answers = await calls.run_all(range(6), call)
         assert answers == [(number, number) for number in range(6)]
 
     asyncio.run(asyncio.wait_for(play(), 60))
@@ -102,19 +101,21 @@ def test_a_round_asks_all_peers_at_the_same_time(tmp_path, call):
         async with network(tmp_path, 4) as (me, *others):
             all_asked = asyncio.Barrier(len(others))
             for each in others:
-                await each.host.publish(published())
+                await each.service.publish(published())
                 _hold(each, call, all_asked)
-            await me.host.publish(published())
-            link = Link(me.client, me.members, me.host, DeadlineSettings(), synchronous=False)
+            await me.service.publish(published())
+            bridge = EventLoopBridge(
+                me.client, me.address_book, me.service, DeadlineSettings(), synchronous=False
+            )
             numbers = [3, 1, 2]
             if call == "fetch":
-                answers = await asyncio.to_thread(link.fetch, numbers, 0, ONLY_MODEL)
+                answers = await asyncio.to_thread(bridge.fetch, numbers, 0, ONLY_MODEL)
             elif call == "tell":
-                answers = await asyncio.to_thread(link.tell, dict.fromkeys(numbers, 0.5), 0)
+                answers = await asyncio.to_thread(bridge.tell, dict.fromkeys(numbers, 0.5), 0)
             elif call == "ask_score":
-                answers = await asyncio.to_thread(link.ask_score, numbers, "first", 0)
+                answers = await asyncio.to_thread(bridge.ask_score, numbers, "first", 0)
             else:
-                answers = await asyncio.to_thread(link.push, numbers, 0)
+                answers = await asyncio.to_thread(bridge.push, numbers, 0)
             found = [each[0] if isinstance(each, tuple) else each for each in answers]
             assert found == numbers
 
@@ -122,14 +123,19 @@ def test_a_round_asks_all_peers_at_the_same_time(tmp_path, call):
 
 
 def _hold(peer: TestPeer, call: str, all_asked: asyncio.Barrier) -> None:
-    names = {"fetch": "published", "tell": "hear", "ask_score": "score", "push": "receive"}
-    answer = getattr(peer.host, names[call])
+    names = {
+        "fetch": "get_published",
+        "tell": "store_told",
+        "ask_score": "score",
+        "push": "store_pushed",
+    }
+    answer = getattr(peer.service, names[call])
 
     async def held(*given: object) -> object:
         await all_asked.wait()
         return await answer(*given)
 
-    setattr(peer.host, names[call], held)
+    setattr(peer.service, names[call], held)
 
 
 def test_a_peer_that_wasted_time_is_not_asked_and_seems_not_to_be_there(tmp_path):
@@ -142,20 +148,20 @@ def test_a_peer_that_wasted_time_is_not_asked_and_seems_not_to_be_there(tmp_path
         )
         async with _introduced(ann, bob, cyd):
             for each in (bob, cyd):
-                await each.host.publish(published())
-            link = link_of(ann)
+                await each.service.publish(published())
+            bridge = link_of(ann)
             with busy(bob):
-                assert await fetched(link, [1, 2]) == [(1, False), (2, True)]
-                assert await asyncio.to_thread(link.known) == [2]
-                num_calls = sum(ann.station.traffic.calls.values())
-                await ann.client.hello(bob.id)  # any answer closes the breaker, but not this
-                assert await asyncio.to_thread(link.known) == [2]
+                assert await fetched(bridge, [1, 2]) == [(1, False), (2, True)]
+                assert await asyncio.to_thread(bridge.known) == [2]
+                num_calls = sum(ann.context.traffic.calls.values())
+                await ann.client.say_hello(bob.id)  # any answer closes the breaker, but not this
+                assert await asyncio.to_thread(bridge.known) == [2]
                 for answer in (
-                    await fetched(link, [1]),
-                    await asyncio.to_thread(link.tell, {1: 0.5}, 0),
+                    await fetched(bridge, [1]),
+                    await asyncio.to_thread(bridge.tell, {1: 0.5}, 0),
                 ):
                     assert answer == []
-                asked = sum(ann.station.traffic.calls.values()) - num_calls
+                asked = sum(ann.context.traffic.calls.values()) - num_calls
                 assert asked == 1, "it was asked, not only greeted"
 
     asyncio.run(play())
@@ -169,33 +175,35 @@ def test_a_peer_comes_back_by_a_trial_beside_the_rounds(tmp_path):
             make_peer(tmp_path / name, settings=settings, clock=clock) for name in ("ann", "bob")
         )
         async with _introduced(ann, bob):
-            await bob.host.publish(published())
-            link = link_of(ann)
+            await bob.service.publish(published())
+            bridge = link_of(ann)
             parts = frozenset({Part.MODEL, Part.LAST_UPDATE})
-            meeting = Meeting(ann.client, ann.members, [], ann.members.rng, lambda: link.parts)
+            meeting = Discovery(
+                ann.client, ann.address_book, [], ann.address_book.rng, lambda: bridge.parts
+            )
             asked: list[frozenset[Part]] = []
-            manifest = bob.station.offers.manifest
+            manifest = bob.context.payload_cache.manifest
 
             async def noted(published: object, parts: frozenset[Part], *given: object) -> object:
                 asked.append(parts)
                 return await manifest(published, parts, *given)
 
-            bob.station.offers.manifest = noted
+            bob.context.payload_cache.manifest = noted
             with busy(bob):
-                await asyncio.to_thread(link.fetch, [1], 0, parts)
-                await meeting.meet_once()
+                await asyncio.to_thread(bridge.fetch, [1], 0, parts)
+                await meeting.run_once()
                 assert not meeting._trials, "its rest is not over"
                 clock.now += 1001
-                await meeting.meet_once()
+                await meeting.run_once()
                 await eventually(lambda: not meeting._trials)
-                assert ann.members.resting() == [1], "the trial went no better"
+                assert ann.address_book.resting() == [1], "the trial went no better"
             clock.now += 1001
-            await meeting.meet_once()
-            await meeting.meet_once()  # one trial at a time
+            await meeting.run_once()
+            await meeting.run_once()  # one trial at a time
             await eventually(lambda: not meeting._trials)
-            assert ann.members.resting() == []
+            assert ann.address_book.resting() == []
             assert asked == [parts], "the trial shows by what it asks for"
-            assert await fetched(link, [1]) == [(1, True)]
+            assert await fetched(bridge, [1]) == [(1, True)]
 
     asyncio.run(play())
 
@@ -203,13 +211,13 @@ def test_a_peer_comes_back_by_a_trial_beside_the_rounds(tmp_path):
 def test_where_rounds_are_aligned_everybody_is_asked_however_late(tmp_path):
     async def play() -> None:
         async with network(tmp_path, 2, settings=settings_of(breaker=IMPATIENT)) as (ann, bob):
-            await bob.host.publish(published())
-            link = link_of(ann, synchronous=True)
+            await bob.service.publish(published())
+            bridge = link_of(ann, synchronous=True)
             with busy(bob):
                 for _ in range(5):
-                    assert await fetched(link, [1]) == [(1, False)]
-            assert ann.members.known() == [1]
-            assert await fetched(link, [1]) == [(1, True)]
+                    assert await fetched(bridge, [1]) == [(1, False)]
+            assert ann.address_book.reachable() == [1]
+            assert await fetched(bridge, [1]) == [(1, True)]
 
     asyncio.run(play())
 
@@ -218,18 +226,18 @@ def test_a_peer_without_a_first_model_is_waited_for_only_once(tmp_path):
     async def play() -> None:
         settings = settings_of(breaker=IMPATIENT)
         async with network(tmp_path, 2, settings=settings) as (ann, bob):
-            waits = []
+            calls = []
 
             async def none_yet(round_number: object, wait_seconds: float) -> None:
-                waits.append(wait_seconds)
+                calls.append(wait_seconds)
 
-            bob.host.published = none_yet
-            link = link_of(ann)
-            assert await fetched(link, [1]) == [(1, False)]
-            assert ann.members.resting() == [], "it was to wait, and did"
-            await fetched(link, [1])
-            assert waits[0] == pytest.approx(10, abs=0.01)
-            assert waits[1:] == [0]
+            bob.service.published = none_yet
+            bridge = link_of(ann)
+            assert await fetched(bridge, [1]) == [(1, False)]
+            assert ann.address_book.resting() == [], "it was to wait, and did"
+            await fetched(bridge, [1])
+            assert calls[0] == pytest.approx(10, abs=0.01)
+            assert calls[1:] == [0]
 
     asyncio.run(play())
 
@@ -239,16 +247,16 @@ def test_an_answer_that_is_slower_than_usual_is_time_wasted(tmp_path):
         clock = Clock()
         ann, bob = (make_peer(tmp_path / name, clock=clock) for name in ("ann", "bob"))
         ann.trusts(bob)
-        ann.members.announce("127.0.0.1:1")
-        bob.members.announce("127.0.0.1:2")
+        ann.address_book.announce("127.0.0.1:1")
+        bob.address_book.announce("127.0.0.1:2")
         ann.knows(bob)
-        waits = Waits(ann.members, synchronous=False, clock=clock)
+        calls = RoundCalls(ann.address_book, synchronous=False, clock=clock)
 
         async def answer_after(seconds: float) -> None:
             async def call() -> None:
                 clock.now += seconds
 
-            await waits.waited(bob.id, "fetch", call)
+            await calls.run(bob.id, "fetch", call)
 
         for _ in range(5):
             await answer_after(0.5)
@@ -257,9 +265,9 @@ def test_an_answer_that_is_slower_than_usual_is_time_wasted(tmp_path):
             await answer_after(slow)  # not more than that: it is its own pace
             await answer_after(0.5)
             await answer_after(0.5)
-        assert ann.members.resting() == []
+        assert ann.address_book.resting() == []
         await answer_after(slow + 3)
-        assert ann.members.resting() == [1]
+        assert ann.address_book.resting() == [1]
 
     asyncio.run(play())
 
@@ -270,13 +278,13 @@ def test_what_a_peer_offers_is_a_short_call(tmp_path):
     async def play() -> None:
         settings = settings_of(deadlines={"call_seconds": 0.5, "fetch_seconds": 600})
         async with network(tmp_path, 2, settings=settings) as (ann, bob):
-            await ann.client.hello(bob.id)
+            await ann.client.say_hello(bob.id)
 
             async def say_nothing(*_: object) -> None:
                 await asyncio.Event().wait()
 
-            bob.host.published = say_nothing
-            with pytest.raises(Rejected) as refused:
+            bob.service.published = say_nothing
+            with pytest.raises(Refused) as refused:
                 await asyncio.wait_for(ann.client.fetch(bob.id), 120)
             assert refused.value.reason is Reason.LATE
 

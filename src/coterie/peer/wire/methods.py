@@ -1,4 +1,4 @@
-"""The calls of the protocol: one table, from which server and client are built."""
+"""The calls of the protocol: the table from which server and client are built."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from coterie.peer.refusals import Reason, Rejected
+from coterie.peer.refusals import Reason, Refused
 from coterie.peer.wire import field_bounds
 from coterie.peer.wire import protocol_pb2 as wire
 
@@ -16,7 +16,7 @@ SERVICE = "coterie.peer.v1.Peer"
 CHUNK_BYTES = 2**20
 REQUEST_BYTES = 2**16
 REPLY_BYTES = CHUNK_BYTES + 2**16
-"""Of a message at most: a chunk and what surrounds it."""
+"""Largest message: a chunk and what surrounds it."""
 
 Request = TypeVar("Request", bound=Message)
 Reply = TypeVar("Reply", bound=Message)
@@ -26,7 +26,7 @@ AnyMessage = TypeVar("AnyMessage", bound=Message)
 
 @dataclass(frozen=True)
 class Method(Generic[Request, Reply]):
-    """One call: its name, and the types of what is asked and answered."""
+    """One call: its name and the types of its request and reply."""
 
     name: str
     request: type[Request]
@@ -34,7 +34,7 @@ class Method(Generic[Request, Reply]):
 
     @property
     def path(self) -> str:
-        """Return the name under which gRPC knows the call."""
+        """Return the name of the call in gRPC."""
         return f"/{SERVICE}/{self.name}"
 
 
@@ -50,18 +50,18 @@ GOODBYE = Method("Goodbye", wire.GoodbyeMessage, wire.GoodbyeReply)
 
 
 def parse(kind: type[AnyMessage], data: bytes) -> AnyMessage:
-    """Read a message from outside; what cannot be read, or is not as it may be, is refused."""
+    """Parse and check a message from outside; refuse unreadable or invalid ones."""
     try:
         message = kind.FromString(data)
     except DecodeError:
-        raise Rejected(Reason.MALFORMED, f"this is no {kind.DESCRIPTOR.name}") from None
+        raise Refused(Reason.MALFORMED, f"these bytes are no {kind.DESCRIPTOR.name}") from None
     field_bounds.require(message)
     return message
 
 
-def known(kind: type[KnownNumber], number: int) -> KnownNumber:
-    """Read a number of an enumeration: in messages from outside, any can stand there."""
+def parse_enum(kind: type[KnownNumber], number: int) -> KnownNumber:
+    """Return the member of an enumeration; refuse a number that does not exist."""
     try:
         return kind(number)
     except ValueError:
-        raise Rejected(Reason.MALFORMED, f"there is no {kind.__name__} {number}") from None
+        raise Refused(Reason.MALFORMED, f"there is no {kind.__name__} {number}") from None

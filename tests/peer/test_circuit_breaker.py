@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coterie.peer.transport.circuit_breaker import Breaker, State
-from coterie.peer.transport.settings import BreakerSettings
+from coterie.peer.discovery.circuit_breaker import BreakerState, CircuitBreaker
+from coterie.peer.transport_settings import BreakerSettings
 
 
 class Case:
@@ -15,18 +15,18 @@ class Case:
     def __init__(self, **given) -> None:
         self.now = 50.0
         settings = {"failures": 3, "first_rest_seconds": 1.0, "longest_rest_seconds": 10.0} | given
-        self.breaker = Breaker(
+        self.breaker = CircuitBreaker(
             BreakerSettings(**settings), lambda: self.now, np.random.default_rng(0)
         )
 
     def fail(self, times: int = 1) -> None:
         for _ in range(times):
-            self.breaker.failed()
+            self.breaker.record_failure()
 
     def rest_seconds(self) -> float:
         """Return how long it rests from now on."""
         begun_at = self.now
-        while self.breaker.state is State.OPEN:
+        while self.breaker.state is BreakerState.OPEN:
             self.now += 0.01
         return self.now - begun_at
 
@@ -34,32 +34,32 @@ class Case:
 def test_opens_after_failures_in_a_row():
     case = Case()
     case.fail(2)
-    case.breaker.succeeded()
+    case.breaker.record_success()
     case.fail(2)
-    assert case.breaker.state is State.CLOSED
+    assert case.breaker.state is BreakerState.CLOSED
     case.fail()
-    assert case.breaker.state is State.OPEN
-    assert not case.breaker.allows()
+    assert case.breaker.state is BreakerState.OPEN
+    assert not case.breaker.allow_call()
 
 
 def test_after_a_rest_one_call_may_try():
     case = Case()
     case.fail(3)
     case.rest_seconds()
-    assert case.breaker.state is State.HALF_OPEN
-    assert [case.breaker.allows() for _ in range(3)] == [True, False, False]
-    case.breaker.succeeded()
-    assert case.breaker.state is State.CLOSED
-    assert all(case.breaker.allows() for _ in range(3))
+    assert case.breaker.state is BreakerState.HALF_OPEN
+    assert [case.breaker.allow_call() for _ in range(3)] == [True, False, False]
+    case.breaker.record_success()
+    assert case.breaker.state is BreakerState.CLOSED
+    assert all(case.breaker.allow_call() for _ in range(3))
 
 
 def test_a_trial_of_which_nobody_hears_does_not_block_for_ever():
     case = Case()
     case.fail(3)
     case.rest_seconds()
-    assert case.breaker.allows()
+    assert case.breaker.allow_call()
     case.rest_seconds()
-    assert case.breaker.allows()
+    assert case.breaker.allow_call()
 
 
 def test_rests_grow_with_jitter_up_to_the_longest():
@@ -84,26 +84,26 @@ def test_endless_failures_do_not_overflow():
 def test_a_sign_of_life_shortens_a_long_rest_but_proves_nothing():
     case = Case(first_rest_seconds=1.0, longest_rest_seconds=1000.0)
     case.fail(20)
-    case.breaker.heard()
-    assert case.breaker.state is State.OPEN
+    case.breaker.record_sign_of_life()
+    assert case.breaker.state is BreakerState.OPEN
     assert case.rest_seconds() <= 1.02
-    assert case.breaker.allows()
-    case.breaker.heard()
-    assert not case.breaker.allows(), "there is a trial under way already"
+    assert case.breaker.allow_call()
+    case.breaker.record_sign_of_life()
+    assert not case.breaker.allow_call(), "there is a trial under way already"
 
 
 def test_a_sign_of_life_changes_nothing_while_all_is_well():
     case = Case()
     case.fail(2)
-    case.breaker.heard()
+    case.breaker.record_sign_of_life()
     case.fail()
-    assert case.breaker.state is State.OPEN
+    assert case.breaker.state is BreakerState.OPEN
 
 
 @pytest.mark.parametrize("failures", [1, 2, 7])
 def test_how_many_failures_is_a_setting(failures):
     case = Case(failures=failures)
     case.fail(failures - 1)
-    assert case.breaker.allows()
+    assert case.breaker.allow_call()
     case.fail()
-    assert not case.breaker.allows()
+    assert not case.breaker.allow_call()

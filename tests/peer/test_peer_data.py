@@ -6,7 +6,7 @@ import pytest
 from coterie.data.peer_arrays import PeerData
 from coterie.errors import ConfigError, DataError
 from coterie.peer.peer_config import DataStep, PeerModelSettings
-from coterie.peer.peer_data import OwnWorld, model_builder, own_world
+from coterie.peer.peer_data import LocalPeerData, model_builder, read_local_data
 
 
 def part(count, start=0, classes=3):
@@ -19,7 +19,7 @@ def data(start=0, **kinds):
 
 
 def test_data_change_with_the_rounds():
-    world = OwnWorld([data(0), data(100), data(200)], [0, 2, 5])
+    world = LocalPeerData([data(0), data(100), data(200)], [0, 2, 5])
     assert [world.step_of(number) for number in range(7)] == [0, 0, 1, 1, 1, 2, 2]
     for step, first in enumerate((0, 100, 200)):
         (views,) = world.enter(step)
@@ -31,11 +31,11 @@ def test_data_change_with_the_rounds():
 def test_data_of_another_kind_are_refused():
     values = PeerData(*[(inputs, labels.astype(np.float32)) for inputs, labels in [part(6)] * 3])
     with pytest.raises(DataError, match="round 4 on are of another kind"):
-        OwnWorld([data(), values], [0, 4])
+        LocalPeerData([data(), values], [0, 4])
 
 
 def test_labels_of_all_steps_must_fit_the_model():
-    world = OwnWorld([data(), data(classes=6)], [0, 1])
+    world = LocalPeerData([data(), data(classes=6)], [0, 1])
     settings = PeerModelSettings(function="x:y")
     assert world.num_outputs == 6
     with pytest.raises(ConfigError, match=r"x:y cannot be found.*looked for in"):
@@ -54,7 +54,7 @@ def test_a_file_with_a_part_for_validation(tmp_path):
         train_inputs=train, train_targets=labels, validation_inputs=held,
         validation_targets=held_labels, test_inputs=train, test_targets=labels,
     )  # fmt: skip
-    world = own_world([step], tmp_path)
+    world = read_local_data([step], tmp_path)
     (views,) = world.enter(0)
     pool = world.pools[0]
     np.testing.assert_array_equal(pool.inputs[views.train.rows()], train)
@@ -65,7 +65,7 @@ def test_a_file_with_a_part_for_validation(tmp_path):
 def test_without_one_a_fifth_is_held_out_and_images_are_scaled(tmp_path):
     images = np.tile(np.arange(100, dtype=np.uint8)[:, None, None], (1, 8, 8))
     step = save(tmp_path / "own.npz", train_images=images, train_labels=np.arange(100) % 2)
-    world = own_world([step], tmp_path)
+    world = read_local_data([step], tmp_path)
     (views,) = world.enter(0)
     assert [len(views.train), len(views.validation), len(views.test)] == [64, 16, 20]
     rows = np.concatenate([views.train.rows(), views.validation.rows(), views.test.rows()])
@@ -79,7 +79,7 @@ def test_half_a_part_for_validation_is_refused(tmp_path):
         tmp_path / "own.npz", train_inputs=inputs, train_targets=labels, validation_inputs=inputs
     )
     with pytest.raises(DataError, match="validation_targets"):
-        own_world([step], tmp_path)
+        read_local_data([step], tmp_path)
 
 
 def test_functions_beside_the_settings(tmp_path):
@@ -92,21 +92,21 @@ def test_functions_beside_the_settings(tmp_path):
         "def wrong():\n    return 3\n"
         "number = 3\n"
     )
-    world = own_world([DataStep(function="my_ward:data")], tmp_path)
+    world = read_local_data([DataStep(function="my_ward:data")], tmp_path)
     assert world.input_shape == (2,)
     build = model_builder(PeerModelSettings(function="my_ward:model"), world, tmp_path)
     assert build() is not build()
     with pytest.raises(ConfigError, match="returned int, but a coterie"):
-        own_world([DataStep(function="my_ward:wrong")], tmp_path)
+        read_local_data([DataStep(function="my_ward:wrong")], tmp_path)
     with pytest.raises(ConfigError, match="returns no torch module"):
         model_builder(PeerModelSettings(function="my_ward:wrong"), world, tmp_path)
     with pytest.raises(ConfigError, match="is not a function"):
-        own_world([DataStep(function="my_ward:number")], tmp_path)
+        read_local_data([DataStep(function="my_ward:number")], tmp_path)
 
 
 def test_more_labels_than_outputs_are_refused(tmp_path):
     images = np.zeros((40, 8, 8), np.uint8)
     step = save(tmp_path / "own.npz", train_images=images, train_labels=np.arange(40) % 4)
-    world = own_world([step], tmp_path)
+    world = read_local_data([step], tmp_path)
     with pytest.raises(ConfigError, match=r"model.outputs is 3, but my labels go up to 3"):
         model_builder(PeerModelSettings(name="digits-cnn", outputs=3), world, tmp_path)
