@@ -29,13 +29,18 @@ import numpy.typing as npt
 import zstandard
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-from coterie import consoles
+from coterie.cli import console
 from coterie.models.layout import Entry, Layout
-from coterie.peer.rejections import Rejected
-from coterie.peer.transport.interface import Model, Part
-from coterie.peer.wire.decoder import LARGEST_ROOT_MEAN_SQUARE, Decoder, DecoderLimits, Manifest
-from coterie.peer.wire.header import vector_parts
+from coterie.peer.refusals import Refused
+from coterie.peer.wire.model import Model, Part
 from coterie.peer.wire.payload import Encoding, encode
+from coterie.peer.wire.payload_decoder import (
+    LARGEST_ROOT_MEAN_SQUARE,
+    Decoder,
+    DecoderLimits,
+    Manifest,
+)
+from coterie.peer.wire.payload_header import vector_parts
 
 LIMITS = DecoderLimits(largest_message_bytes=4096)
 PARTS = [
@@ -88,7 +93,7 @@ def main() -> None:
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     started, used = time.perf_counter(), time.process_time()
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=consoles.errors) as progress:
+    with Progress(*columns, console=console.errors) as progress:
         task = progress.add_task("", total=options.inputs)
         for number in range(options.first, options.first + options.inputs):
             before = time.process_time()
@@ -180,7 +185,7 @@ def tried(cases: list[Case], seed: int, number: int) -> str:
         for piece in cut(data, chance):
             decoder.feed(piece)
         model = decoder.finish()
-    except Rejected as rejected:
+    except Refused as rejected:
         if not str(rejected).isprintable() or len(str(rejected)) > 500:
             raise AssertionError("a reason that is not fit to be shown") from rejected
         return rejected.reason.value

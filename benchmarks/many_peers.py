@@ -24,13 +24,13 @@ import numpy.typing as npt
 import psutil
 
 from coterie.benchmarking.machine import machine
-from coterie.config import RunConfig, build_model, make_scenario
+from coterie.data.peer_datasets import World
 from coterie.data.pools import PeerSamples, Samples
 from coterie.data.scenario import Scenario
-from coterie.data.world import World
-from coterie.presets import find_preset
+from coterie.experiments.config import RunConfig, build_model, make_scenario
+from coterie.experiments.presets import find_preset
 from coterie.randomness import generator
-from coterie.simulation.simulator import Simulation
+from coterie.simulation.simulation import Simulation
 from coterie.strategies import make_strategy
 
 RESULTS = Path(__file__).parent / "results"

@@ -27,15 +27,15 @@ import pyarrow.parquet as pq
 from keeping import show
 
 from coterie.benchmarking.machine import machine
-from coterie.config import RunConfig, with_changes
-from coterie.execution import Run
-from coterie.experiment import Experiment
-from coterie.presets import find_preset
+from coterie.experiments.config import RunConfig, with_changes
+from coterie.experiments.experiment import Experiment
+from coterie.experiments.presets import find_preset
+from coterie.experiments.run_folder import RunFolder
+from coterie.experiments.run_summary import summarise
 from coterie.randomness import generator
-from coterie.reports.tables import outcome
-from coterie.simulation.believing import asked_peers
-from coterie.simulation.records import SCHEMAS
-from coterie.simulation.round import MEASURES
+from coterie.runtime.estimates import asked_peers
+from coterie.runtime.round import MEASURES
+from coterie.runtime.run_tables import SCHEMAS
 
 CLUSTERS, FETCHES, MODEL_BYTES = 4, 5, 21_000
 NAMES = ("0°", "90°", "180°", "270°")
@@ -69,7 +69,15 @@ def measure(folder: Path) -> dict[str, Any]:
     runs = Experiment.open(folder).runs
     with tempfile.TemporaryDirectory() as place:
         target = Path(place) / "report.html"
-        command = [sys.executable, "-m", "coterie.cli", "report", str(folder), "-o", str(target)]
+        command = [
+            sys.executable,
+            "-m",
+            "coterie",
+            "report",
+            str(folder),
+            "-o",
+            str(target),
+        ]
         begun, used = time.perf_counter(), _processor_seconds()
         subprocess.run(command, check=True, capture_output=True)
         return {
@@ -102,10 +110,10 @@ def make_runs(folder: Path, num_peers: int, rounds: int, seeds: int) -> None:
     experiment = Experiment.create(folder, small)
     for run in experiment.runs:
         config = with_changes(run.config, changes)
-        fill(Run(run.folder, config), config)
+        fill(RunFolder(run.folder, config), config)
 
 
-def fill(run: Run, config: RunConfig) -> None:
+def fill(run: RunFolder, config: RunConfig) -> None:
     """Write the tables of one run, in the schemas of the recorder."""
     run.lay_out()
     parts: dict[str, list[pa.Table]] = {name: [] for name in SCHEMAS}
@@ -115,7 +123,7 @@ def fill(run: Run, config: RunConfig) -> None:
     tables = {name: pa.concat_tables(found) for name, found in parts.items() if found}
     for name, table in tables.items():
         pq.write_table(table.combine_chunks(), run.folder / f"{name}.parquet", compression="zstd")
-    reached = outcome(tables["metrics"], config.label, config.seed, NAMES, is_accuracy=True)
+    reached = summarise(tables["metrics"], config.label, config.seed, NAMES, is_accuracy=True)
     (run.folder / "summary.json").write_text(json.dumps(asdict(reached)))
 
 

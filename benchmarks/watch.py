@@ -82,7 +82,7 @@ def measure(options: argparse.Namespace, is_watched: bool) -> Measured:
     """Run once."""
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "run"
-        command = [sys.executable, "-m", "coterie.cli", "run", options.preset]
+        command = [sys.executable, "-m", "coterie", "run", options.preset]
         command += ["--strategy", "dac", "--rounds", str(options.rounds), "--out", str(target)]
         command += ["--data-root", options.data_root] if options.data_root else []
         command += ["--watch"] if is_watched else []

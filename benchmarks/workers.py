@@ -19,9 +19,9 @@ from coterie.data.pools import Pool, Samples
 from coterie.learning.parallel import ParallelTrainer
 from coterie.learning.torch_trainer import TorchTrainer
 from coterie.learning.trainer import ModelReference, TrainingSettings, TrainJob, Workspace
-from coterie.memory import shared_array
 from coterie.models.architectures import architecture
 from coterie.models.vector import initial_vector
+from coterie.processes.shared_memory import shared_array
 
 NUM_PEERS, NUM_IMAGES, REPEATS = 16, 400, 3
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie.cli import main
+from coterie.cli.main import main
 
 # A short run of one strategy.
 RANDOM = ("--strategy", "random", "--set", "strategy.fetches=2")
@@ -62,7 +62,7 @@ def start(
     *arguments: object,
     ignored: Sequence[int] = (),
     in_own_group: bool = False,
-    module: str = "coterie.cli",
+    module: str = "coterie",
 ) -> subprocess.Popen[str]:
     """Start the command line in a process of its own, which inherits some signals as ignored."""
     program = [sys.executable, "-m", module, *map(str, arguments)]

@@ -11,10 +11,10 @@ from signals_of_a_terminal import heed_signals
 from torch import nn
 from worlds import classify, small_module
 
-from coterie.data.own import OwnData, PeerData
-from coterie.simulation.settings import SimulationSettings
-from coterie.simulation.simulator import Simulation
-from coterie.strategies.base import Strategy
+from coterie.data.peer_arrays import OwnData, PeerData
+from coterie.runtime.settings import SimulationSettings
+from coterie.simulation.simulation import Simulation
+from coterie.strategies.strategy import Strategy
 
 # What trains by itself depends on whether there is a GPU; the tests are of a computer without.
 os.environ["CUDA_VISIBLE_DEVICES"] = ""

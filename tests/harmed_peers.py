@@ -22,7 +22,7 @@ NEW_NETWORK = 0x40000000
 def run_harmed(folder: str, namespace: str | None) -> None:
     """Be the peer of a folder."""
     from coterie.learning.native.trainer import NativeTrainer
-    from coterie.swarm import processes
+    from coterie.swarm import peer_processes
 
     if namespace is not None:
         _enter_network(namespace)
@@ -40,7 +40,7 @@ def run_harmed(folder: str, namespace: str | None) -> None:
 
     NativeTrainer.train = slow_train  # type: ignore[method-assign]
     os.fsync = slow_synchronise
-    processes._run(folder)
+    peer_processes._run(folder)
 
 
 def _wait_if_held(folder: Path, step: str, num_done: Counter[str]) -> None:

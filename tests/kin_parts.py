@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from coterie.exchangeable import Losses
-from coterie.strategies.base import Me, Offer
+from coterie.strategies.kin.paired_test import Losses
+from coterie.strategies.requests import Offer
+from coterie.strategies.strategy import Me
 
 
 def losses(*values: float) -> Losses:

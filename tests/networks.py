@@ -13,19 +13,20 @@ from hypothesis import strategies as st
 from torch import nn
 from worlds import CLASSES, FEATURES, classify, small_module
 
-from coterie.data.dataset import Dataset
 from coterie.data.drift import RandomDrift
-from coterie.data.own import OwnData, PeerData
+from coterie.data.labelled_dataset import Dataset
+from coterie.data.peer_arrays import OwnData, PeerData
+from coterie.data.peer_datasets import World
 from coterie.data.scenario import PeerSettings, Scenario
 from coterie.data.shifts import LabelSwapShift
-from coterie.data.world import World
 from coterie.errors import ConfigError
 from coterie.learning.trainer import TrainingSettings
-from coterie.simulation.round import Round
-from coterie.simulation.settings import Absence, NetworkSettings, SimulationSettings
-from coterie.simulation.simulator import Simulation
+from coterie.runtime.round import Round
+from coterie.runtime.settings import Absence, NetworkSettings, SimulationSettings
+from coterie.simulation.simulation import Simulation
 from coterie.strategies import STRATEGIES, make_strategy
-from coterie.strategies.base import Me, Merge, Plan, Request, Strategy
+from coterie.strategies.requests import Merge, Plan, Request
+from coterie.strategies.strategy import Me, Strategy
 
 PEER_STRATEGIES = sorted(name for name, kind in STRATEGIES.items() if issubclass(kind, Strategy))
 SERVER_STRATEGIES = sorted(set(STRATEGIES) - set(PEER_STRATEGIES))

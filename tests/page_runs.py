@@ -15,7 +15,7 @@ from commands import coterie, end, start
 from pages import Block, all_blocks, blocks
 
 from coterie import STRATEGIES
-from coterie.swarm.folders import free_ports
+from coterie.swarm.peer_folders import free_ports
 
 # Readers run experiments in full; whether a command works, a few rounds tell as well.
 FEW = ("--rounds", "3", "--threads", "1")
@@ -99,7 +99,7 @@ class PageRun:
                 answer = coterie(*shortened(arguments))
                 assert answer.code == 0, (words, answer)
             case ["coterie", *arguments]:
-                python(self.folder, "-m", "coterie.cli", *shortened(arguments))
+                python(self.folder, "-m", "coterie", *shortened(arguments))
             case ["python", script, *arguments]:
                 python(self.folder, script, *shortened(arguments))
             case _:

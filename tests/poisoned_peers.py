@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from coterie.data.own import OwnData, PeerData
-from coterie.simulation.simulator import Simulation
+from coterie.data.peer_arrays import OwnData, PeerData
+from coterie.simulation.simulation import Simulation
 
 
 def who(simulation: Simulation) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from coterie.simulation.records import SCHEMAS
+from coterie.runtime.run_tables import SCHEMAS
 
 DEFAULTS = {
     "status": "active",

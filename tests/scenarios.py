@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from coterie.data.dataset import Dataset
+from coterie.data.labelled_dataset import Dataset
 from coterie.data.scenario import PeerSettings, Scenario
 from coterie.data.shifts import NoShift
 

@@ -1,19 +1,18 @@
-"""The scripts beside the pages, which are no package."""
+"""The scripts in tools/, which write pages and are no package."""
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import sys
 from types import ModuleType
 
 from pages import ROOT
 
+TOOLS = ROOT / "tools"
+
 
 def script(name: str) -> ModuleType:
-    """Return a script of docs/ as a module."""
-    spec = importlib.util.spec_from_file_location(f"{name}_script", ROOT / "docs" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    # Dataclasses look their module up by its name.
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    """Return a script of tools/ as a module; like Python, let it import what lies beside it."""
+    if str(TOOLS) not in sys.path:
+        sys.path.insert(0, str(TOOLS))
+    return importlib.import_module(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from coterie.signals import NAMES
+from coterie.processes.signals import NAMES
 
 
 def heed_signals() -> None:

@@ -6,18 +6,19 @@ from pages import ROOT
 from scripts import script
 from typer.main import get_command
 
-from coterie.cli import app
+from coterie.cli.main import app
 
 
 def test_command_line_page_is_up_to_date():
     page = (ROOT / "docs" / "command-line.md").read_text()
-    assert page == script("command_line").page(), "run: .venv/bin/python docs/command_line.py"
+    written = script("write_command_line_page").page()
+    assert page == written, "run: .venv/bin/python tools/write_command_line_page.py"
 
 
 def test_every_option_of_every_command_is_on_the_page():
-    sections = script("command_line").page().split("\n## ")[1:]
+    sections = script("write_command_line_page").page().split("\n## ")[1:]
     by_name = {section.partition("\n")[0]: section for section in sections}
-    commands = script("command_line").every_command(get_command(app))
+    commands = script("write_command_line_page").every_command(get_command(app))
     assert {name.partition(" ")[0] for name in by_name} == set(get_command(app).commands)
     assert set(by_name) == set(commands)
     for name, command in commands.items():

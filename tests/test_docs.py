@@ -20,9 +20,9 @@ from page_runs import PageRun, python, write_files
 from pages import COMMAND, PAGES, ROOT, all_blocks, blocks, commands, links, named, without_blocks
 from typer.main import get_command
 
-from coterie.cli import app
-from coterie.config import parse_change
-from coterie.presets import find_preset
+from coterie.cli.main import app
+from coterie.experiments.config import parse_change
+from coterie.experiments.presets import find_preset
 
 NEW_STRATEGY = ROOT / "docs" / "add-a-strategy.md"
 NEW_SHIFT = ROOT / "docs" / "own-shift.md"
@@ -125,7 +125,8 @@ def test_a_new_strategy_costs_at_most_40_lines_and_one_test():
 def test_the_new_strategy_satisfies_what_every_strategy_must(tmp_path):
     """Made known as --strategy-file does, it is found by the conformance tests, like any other."""
     write_files(NEW_STRATEGY, tmp_path)
-    load = "from coterie.own_strategies import load_strategies\n\nload_strategies([{!r}])\n"
+    home = "coterie.experiments.user_strategies"
+    load = f"from {home} import load_strategies\n\nload_strategies([{{!r}}])\n"
     (tmp_path / "mine.py").write_text(load.format(str(tmp_path / "first_order.py")))
     tests = ("tests/conformance/test_every_strategy.py", "tests/simulation/test_reproducibility.py")
     options = ("-p", "no:xdist", "-p", "no:cacheprovider", "-p", "mine", "-k", "first-order")
@@ -147,6 +148,6 @@ def test_the_new_shift_becomes_part_of_coterie_as_its_page_says(tmp_path):
     home.write_text(text.replace(union, f"{class_alone}\n\n{union}    MissingLabelShift |\n"))
     (change,) = re.findall(r"--set '(shift=\{kind: missing-labels.+?\})'", NEW_SHIFT.read_text())
     size = ("--strategy", "oracle", "--peers", "8", "--rounds", "1", "--threads", "1")
-    table = python(tmp_path, "-m", "coterie.cli", "run", "digits", "--set", change, *size)
+    table = python(tmp_path, "-m", "coterie", "run", "digits", "--set", change, *size)
     assert "without 0,1" in table
     assert "without 8,9" in table

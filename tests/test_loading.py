@@ -12,9 +12,9 @@ import torch
 from commands import coterie as command
 
 import coterie
-from coterie.config import make_scenario
-from coterie.simulation.recorder import Recorder
-from coterie.simulation.records import SCHEMAS, read_table
+from coterie.experiments.config import make_scenario
+from coterie.runtime.recorder import Recorder
+from coterie.runtime.run_tables import SCHEMAS, read_table
 
 OPTIONS = ("--peers", 8, "--rounds", 3, "--threads", 1, "--set", "strategy.fetches=2")
 

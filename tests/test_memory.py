@@ -7,7 +7,7 @@ import numpy as np
 import psutil
 import pytest
 
-from coterie.memory import shared_array
+from coterie.processes.shared_memory import shared_array
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def test_an_installed_package_has_its_data_files(tmp_path):
     build = f"from setuptools import setup; setup(script_args=['build_py', '-d', {str(built)!r}])"
     subprocess.run([sys.executable, "-c", build], cwd=tree, check=True, capture_output=True)
     ask = (
-        "import coterie; from coterie.presets.published import published_tables; "
+        "import coterie; from coterie.experiments.published import published_tables; "
         "print(coterie.__file__, len(published_tables()))"
     )
     environment = {**os.environ, "PYTHONPATH": str(built), "PYTHONDONTWRITEBYTECODE": "1"}

@@ -11,7 +11,7 @@ from PIL import Image
 from scripts import script
 
 PICTURES = sorted((ROOT / "docs" / "pictures").iterdir())
-made = script("pictures")
+made = script("make_pictures")
 
 
 def test_every_picture_is_made_by_the_script_and_shown_by_a_page():

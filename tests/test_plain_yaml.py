@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from coterie.plain_yaml import parse_yaml
+from coterie.storage.yaml_text import parse_yaml
 
 
 @pytest.mark.parametrize(

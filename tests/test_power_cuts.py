@@ -14,16 +14,16 @@ from commands import SMALL, coterie
 from disks import Disk
 
 import coterie as package
-from coterie import storage
-from coterie.config import make_scenario
 from coterie.errors import StorageError
-from coterie.peer.logs import LOG as PEER_LOG
-from coterie.peer.results import STATUS
-from coterie.presets import find_preset
-from coterie.simulation import recorder as recorders
-from coterie.simulation.checkpoint import KEEP, Checkpoints
-from coterie.storage import make_folder, remove_files, write_text
-from coterie.swarm.folders import lay_out
+from coterie.experiments.config import make_scenario
+from coterie.experiments.presets import find_preset
+from coterie.peer.json_log import LOG as PEER_LOG
+from coterie.peer.peer_run import STATUS
+from coterie.runtime import recorder as recorders
+from coterie.runtime.checkpoints import KEEP, Checkpoints
+from coterie.storage import files
+from coterie.storage.files import make_folder, remove_files, write_text
+from coterie.swarm.peer_folders import create_peer_folders
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "O_DIRECTORY"), reason="folders cannot be synced")
 
@@ -108,14 +108,14 @@ def test_a_peer_its_key_and_whom_it_trusts(tmp_path, disk):
 
 def test_the_folders_of_a_swarm(tmp_path, disk):
     (config,) = find_preset("digits").runs(["local"], [0], {"peers.count": 3})
-    lay_out(tmp_path, config, make_scenario(config), {}, aligned=True)
+    create_peer_folders(tmp_path, config, make_scenario(config), {}, aligned=True)
     assert not damage(disk, tmp_path)
 
 
 def test_what_a_peer_keeps_of_its_rounds(tmp_path, disk):
     changes = {"peers.count": 1, "rounds": 2}
     (config,) = find_preset("digits").runs(["local"], [0], changes)
-    (folder,) = lay_out(tmp_path, config, make_scenario(config), {}, aligned=False)
+    (folder,) = create_peer_folders(tmp_path, config, make_scenario(config), {}, aligned=False)
     settings = (folder / "peer.yaml").read_text()
     write_text(folder / "peer.yaml", f"{settings}begin_with: 0\nlinger_seconds: 0.0\n")
     assert coterie("peer", "run", folder).code == 0
@@ -155,7 +155,7 @@ def test_where_folders_cannot_be_opened_files_are_written_all_the_same(tmp_path,
     make_folder(tmp_path / "a")
     write_text(tmp_path / "a" / "a.txt", "text")
     remove_files([tmp_path / "a" / "a.txt"])
-    storage.sync_everything()
+    files.sync_everything()
     assert not any((tmp_path / "a").iterdir())
 
 

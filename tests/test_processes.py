@@ -12,8 +12,8 @@ import pytest
 
 from coterie.errors import Interrupted
 from coterie.learning.parallel import can_fork
-from coterie.processes import follow, starting
-from coterie.signals import NAMES, interrupted_by_signals
+from coterie.processes.signals import NAMES, interrupted_by_signals
+from coterie.processes.worker_process import follow, starting
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="needs forked processes")
 

@@ -7,8 +7,8 @@ import re
 import pytest
 from pages import ROOT
 
-from coterie.peer.rejections import Reason
-from coterie.peer.transport.statuses import status_of
+from coterie.peer.refusals import Reason
+from coterie.peer.transport.grpc_status import status_of
 from coterie.peer.wire import protocol_pb2 as wire
 
 PAGE = (ROOT / "docs" / "protocol.md").read_text()

@@ -16,7 +16,7 @@ from coterie.errors import Interrupted
 README = (ROOT / "README.md").read_text()
 RUNNING = (ROOT / "docs" / "running.md").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-tables = script("readme")
+tables = script("write_readme_tables")
 
 
 def test_own_module_and_data_in_under_twenty_lines():
@@ -32,7 +32,7 @@ def test_exit_codes_are_documented_and_true():
 
 @pytest.mark.parametrize(("page", "name"), [(README, "demo"), (RUNNING, "speed")])
 def test_tables_of_numbers_are_those_of_what_is_kept(page, name):
-    assert page == tables.with_table(page, name), "run: .venv/bin/python docs/readme.py"
+    assert page == tables.with_table(page, name), "run: python tools/write_readme_tables.py"
 
 
 def test_no_other_number_is_typed_by_hand():
@@ -60,7 +60,7 @@ def test_what_is_kept_of_a_run_is_what_its_table_says(tmp_path):
 
 def test_exported_names():
     assert sorted(coterie.__all__) == [
-        "CoterieError", "LoadedRun", "LoadedRuns", "NetworkSettings", "PeerData",
+        "CoterieError", "RunFolder", "Runs", "NetworkSettings", "PeerData",
         "PoisonSettings", "Result",
         "STRATEGIES", "SimulationSettings", "TrainingSettings", "load_run", "load_runs",
         "make_strategy", "simulate",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import shlex
 from dataclasses import replace
@@ -11,11 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import coterie
+from scripts import script
 
 from coterie.errors import ConfigError, StorageError
-from coterie.experiment import Experiment
-from coterie.presets import PRESETS
-from coterie.simulation.records import read_table
+from coterie.experiments.experiment import Experiment
+from coterie.experiments.presets import PRESETS
+from coterie.runtime.run_tables import read_table
 
 DOCS = Path(__file__).parent.parent / "docs"
 # A setting with published numbers on data that are made on the spot.
@@ -25,11 +25,9 @@ STARTED = (
 )
 
 
-@pytest.fixture(scope="module")
-def script():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(DOCS)  # as where a script lies, whose modules it imports
-        return importlib.import_module("reproduction")
+@pytest.fixture(scope="module", name="script")
+def page_script():
+    return script("write_reproduction_page")
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +39,7 @@ def finished(tmp_path_factory) -> Path:
 
 def test_page_is_up_to_date(script):
     page = (DOCS / "reproduction.md").read_text()
-    assert page == script.page(), "run: .venv/bin/python docs/reproduction.py"
+    assert page == script.page(), "run: .venv/bin/python tools/write_reproduction_page.py"
 
 
 def test_what_is_kept_says_how_it_was_made(script, finished):

@@ -7,7 +7,7 @@ import re
 import pytest
 from pages import ROOT
 
-from coterie.simulation.records import SCHEMAS
+from coterie.runtime.run_tables import SCHEMAS
 
 PAGE = (ROOT / "docs" / "run-folder.md").read_text()
 SECTIONS = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))

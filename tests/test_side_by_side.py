@@ -11,9 +11,9 @@ from functools import partial
 import psutil
 import pytest
 
-from coterie import side_by_side
 from coterie.errors import DataError, Interrupted, WorkerDied
-from coterie.side_by_side import Line, SideBySide, Work
+from coterie.experiments import parallel_runs
+from coterie.experiments.parallel_runs import Line, SideBySide, Work
 
 NEVER: Callable[[], bool] = lambda: False  # noqa: E731 — short for what is asked again and again
 
@@ -159,7 +159,7 @@ def test_a_second_wish_to_stop_ends_all_at_once(heard):
 
 
 def test_spawned_where_forks_are_not_safe(monkeypatch):
-    monkeypatch.setattr(side_by_side, "can_fork", lambda: False)
+    monkeypatch.setattr(parallel_runs, "can_fork", lambda: False)
     heard = Heard()
     heard.run(1, {"a": partial(speak, words=["spawned"])})
     assert heard.messages == {"a": ["spawned"]}

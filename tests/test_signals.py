@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 from coterie.errors import Interrupted, TrainingError
-from coterie.signals import (
+from coterie.processes.signals import (
     NAMES,
     SAME_SECONDS,
     StopRequest,
@@ -127,7 +127,7 @@ def test_the_output_of_a_closed_terminal_goes_nowhere():
     """Whatever is printed after the terminal was closed would be an error otherwise."""
     program = """
 import os, pty, signal, sys
-from coterie.signals import stop_by_signal
+from coterie.processes.signals import stop_by_signal
 
 child, terminal = pty.fork()
 if child:

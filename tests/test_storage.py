@@ -13,7 +13,7 @@ from typing import BinaryIO
 import pytest
 
 from coterie.errors import StorageError
-from coterie.storage import PARTIAL, explained, make_folder, write_atomically, write_text
+from coterie.storage.files import PARTIAL, explained, make_folder, write_atomically, write_text
 
 
 def writer(name: str, content: bytes):
@@ -86,7 +86,7 @@ def test_a_killed_writer_leaves_the_old_file(tmp_path):
         """
         import os, signal, sys
         from pathlib import Path
-        from coterie.storage import write_atomically
+        from coterie.storage.files import write_atomically
 
         def write(file):
             file.write(b"half of the new")
@@ -110,9 +110,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from coterie.errors import StorageError
-from coterie.simulation.checkpoint import Checkpoints
-from coterie.simulation.recorder import _write
-from coterie.storage import write_text
+from coterie.runtime.checkpoints import Checkpoints
+from coterie.runtime.recorder import _write
+from coterie.storage.files import write_text
 
 folder = Path(sys.argv[1])
 noise = np.random.default_rng(0).random(100_000)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from coterie.experiment import Experiment
-from coterie.presets import find_preset
+from coterie.experiments.experiment import Experiment
+from coterie.experiments.presets import find_preset
 
 SMALL = {
     "peers.count": 8,

@@ -6,14 +6,14 @@ import numpy as np
 import pyarrow as pa
 from torch import nn
 
-from coterie.data.dataset import Dataset
 from coterie.data.drift import MatrixDrift
+from coterie.data.labelled_dataset import Dataset
 from coterie.data.scenario import PeerSettings, Scenario
 from coterie.data.shifts import LabelSwapShift
-from coterie.simulation.recorder import Recorder
-from coterie.simulation.run import run_to_end
-from coterie.simulation.settings import SimulationSettings
-from coterie.simulation.simulator import Simulation
+from coterie.runtime.loop import run_to_end
+from coterie.runtime.recorder import Recorder
+from coterie.runtime.settings import SimulationSettings
+from coterie.simulation.simulation import Simulation
 from coterie.strategies import STRATEGIES
 
 FEATURES = 6

@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Callable
 
-from coterie.cli import main
+from coterie.cli.main import main
 from coterie.errors import CoterieError, Interrupted
 
 Call = tuple[str, Callable[[], tuple[int, str]]]

@@ -15,12 +15,12 @@ from typing import Any
 from rich.console import Console
 
 import coterie
-from coterie.config import check_sizes, read_yaml
 from coterie.errors import CoterieError, Interrupted
-from coterie.peer.settings import read_peer_config
-from coterie.simulation.records import SCHEMAS
-from coterie.watching.follower import Follower
-from coterie.watching.terminal import Lines, screen
+from coterie.experiments.config import check_sizes, read_yaml
+from coterie.peer.peer_config import read_peer_config
+from coterie.reports.live.follower import Follower
+from coterie.reports.live.terminal import Lines, screen
+from coterie.runtime.run_tables import SCHEMAS
 from fuzzing import damage
 from fuzzing.calling import Call, command, library
 from fuzzing.content import changed_bytes, changed_text, changed_yaml
@@ -61,8 +61,8 @@ def _made(*arguments: object) -> None:
 
 def _make_stopped(folder: Path, options: tuple[str, ...]) -> None:
     """Make a run that Ctrl-C has stopped, with its parts and checkpoints."""
-    from coterie.simulation import recorder
-    from coterie.simulation.simulator import Simulation
+    from coterie.runtime import recorder
+    from coterie.simulation.simulation import Simulation
 
     advance, flush = Simulation.advance, recorder.FLUSH_SECONDS
 

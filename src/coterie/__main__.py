@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from coterie.cli import main
+from coterie.cli.main import main
 
 main()

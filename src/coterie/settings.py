@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from coterie.errors import ConfigError, StorageError, in_plain_words, nearest
 from coterie.integers import check_integers
-from coterie.plain_yaml import parse_yaml
-from coterie.storage import read_small
+from coterie.storage.files import read_small
+from coterie.storage.yaml_text import parse_yaml
 
 
 class Settings(BaseModel):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from recorded_tables import recorded, where
 
-from coterie.analyses.clusters import (
+from coterie.results.analyses.clusters import (
     agreement,
     clusters_at_the_end,
     groups_in,

@@ -7,8 +7,8 @@ import math
 import pytest
 from recorded_tables import recorded, where
 
-from coterie.analyses.columns import with_communication
-from coterie.analyses.merges import around_merges, merges_lately
+from coterie.results.analyses.columns import with_communication
+from coterie.results.analyses.merges import around_merges, merges_lately
 
 
 def peer(number, who, cluster, before, merged, trained, **more):

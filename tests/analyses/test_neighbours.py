@@ -7,7 +7,7 @@ import math
 import pytest
 from recorded_tables import recorded, where
 
-from coterie.analyses.neighbours import (
+from coterie.results.analyses.neighbours import (
     chosen_at_the_end,
     chosen_precision,
     fetched_lately,

@@ -7,7 +7,7 @@ import math
 import pytest
 from recorded_tables import recorded, where
 
-from coterie.analyses.recovery import recovery, recovery_per_shift, rounds_until
+from coterie.results.analyses.recovery import recovery, recovery_per_shift, rounds_until
 
 # Accuracies after training in rounds 1 to 8; steps of 4 rounds; before merging in round 5: 0.2.
 PEER_0 = [0.4, 0.6, 0.8, 0.8, 0.5, 0.7, 0.77, 0.9]

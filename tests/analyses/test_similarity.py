@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from recorded_tables import recorded, where
 
-from coterie.analyses.similarity import separation, similarity_at_the_end, true_similarity
+from coterie.results.analyses.similarity import separation, similarity_at_the_end, true_similarity
 
 
 def seen(number: int, others: dict[int, float], *, peer: int = 0, metric: str = "inverse-loss"):

@@ -6,7 +6,7 @@ import math
 
 from recorded_tables import recorded, where
 
-from coterie.analyses.unfetched import never_fetched, unfetched_at_the_end
+from coterie.results.analyses.unfetched import never_fetched, unfetched_at_the_end
 
 METRICS = recorded(
     "metrics",

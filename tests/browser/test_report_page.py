@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 
-from coterie.pages.shell import page as make_page
+from coterie.reports.html.page_shell import page as make_page
 
 PLOTS = ("curves", "gains", "frontier", "recovery", "merge")
 MATRICES = ("heatmap", "beliefs")

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from coterie.comparing.statistics import Difference, corrected, paired_difference
+from coterie.results.statistics import Difference, corrected, paired_difference
 
 
 def with_p(p_value: float) -> Difference:

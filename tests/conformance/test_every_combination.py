@@ -19,15 +19,15 @@ from worlds import CLASSES, FEATURES, assert_same_table, classify
 
 import coterie as library
 from coterie.errors import CoterieError
-from coterie.experiment import Experiment
-from coterie.presets import find_preset
-from coterie.simulation.records import read_table
+from coterie.experiments.experiment import Experiment
+from coterie.experiments.presets import find_preset
+from coterie.runtime.run_tables import read_table
+from coterie.storage.tensor_files import map_tensor
 from coterie.strategies import DEFAULT_STRATEGY, STRATEGIES
-from coterie.strategies.base import PEER_COUNTS
-from coterie.strategies.server import ServerStrategy
-from coterie.swarm.running import execute_by_peers
-from coterie.swarm.suitability import for_real_peers
-from coterie.tensors import map_tensor
+from coterie.strategies.options import PEER_COUNTS
+from coterie.strategies.server.server_strategy import ServerStrategy
+from coterie.swarm.check_settings import adapt_for_real_peers
+from coterie.swarm.run_swarm import execute_by_peers
 
 TRAINERS = ("native", "torch", "batched")
 NEEDS_TRUTH = [name for name, kind in STRATEGIES.items() if kind.uses_ground_truth]
@@ -153,7 +153,7 @@ def test_a_swarm_that_trains_with_torch_gives_the_bits_of_a_simulation(tmp_path,
     (config,) = find_preset("digits").runs([strategy], [0], changes)
     simulated = Experiment.create(tmp_path / "simulated", [config])
     simulated.run(threads=2)
-    by_peers, _ = for_real_peers(config, {}, own_pace=False)
+    by_peers, _ = adapt_for_real_peers(config, {}, own_pace=False)
     real = Experiment.create(tmp_path / "real", [by_peers])
     real.run(threads=1, execute=partial(execute_by_peers, keep_peers=False))
     one, other = simulated.runs[0].folder, real.runs[0].folder
@@ -191,7 +191,7 @@ def test_own_modules_train_with_every_default(name):
     result = library.simulate(
         OWN_MODULES[name], own_peers(), settings=library.SimulationSettings(rounds=2)
     )
-    assert result.outcome.label == DEFAULT_STRATEGY
+    assert result.summary.label == DEFAULT_STRATEGY
     assert (result.test_accuracy > 0).all()
 
 

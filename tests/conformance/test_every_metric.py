@@ -9,10 +9,10 @@ import pytest
 
 from coterie.errors import ConfigError
 from coterie.learning.trainer import EvaluateJob, ModelReference
-from coterie.similarity import Similarity
-from coterie.simulation.round import Round
-from coterie.simulation.simulator import Simulation
+from coterie.runtime.round import Round
+from coterie.simulation.simulation import Simulation
 from coterie.strategies import STRATEGIES, make_strategy
+from coterie.strategies.parts.similarity import Similarity
 
 METRICS = get_args(Similarity)
 ON_DATA = ("inverse-loss", "accuracy")

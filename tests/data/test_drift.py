@@ -6,14 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from coterie.data.drift import (
-    Drift,
-    FedDrift2,
-    FedDrift4,
-    MatrixDrift,
-    NoDrift,
-    RandomDrift,
-)
+from coterie.data.drift import Drift, FedDrift2, FedDrift4, MatrixDrift, NoDrift, RandomDrift
 from coterie.errors import ConfigError
 
 FEW = settings(max_examples=40, deadline=None, derandomize=True)

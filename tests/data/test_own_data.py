@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from coterie.data.own import OwnData, PeerData
-from coterie.data.world import World
+from coterie.data.peer_arrays import OwnData, PeerData
+from coterie.data.peer_datasets import World
 from coterie.errors import ConfigError, DataError
 
 PARTS = ("train", "validation", "test")

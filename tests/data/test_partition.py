@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from coterie.data.dataset import Dataset
+from coterie.data.labelled_dataset import Dataset
 from coterie.data.partition import (
     DirichletLabels,
     EqualSizes,

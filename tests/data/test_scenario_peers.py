@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scenarios import SWAP_LABELS, SWAPS, _contents, _dataset, _meaning, _numbers, _read, _scenario
 
-from coterie.config import make_scenario, parse
 from coterie.data.drift import FedDrift4, RandomDrift
 from coterie.data.partition import DirichletLabels, ListedSizes, SkewedSizes
+from coterie.data.peer_datasets import World
 from coterie.data.pools import Samples
 from coterie.data.scenario import CHUNK
 from coterie.data.shifts import DatasetShift, LabelShift, LabelSwapShift, NoShift, RotationShift
 from coterie.data.synthetic import linear_regression
-from coterie.data.world import World
+from coterie.experiments.config import make_scenario, parse
 
 FEW = settings(max_examples=25, deadline=None, derandomize=True)
 

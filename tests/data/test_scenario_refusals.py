@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scenarios import _dataset, _scenario
 
-from coterie.data.dataset import Dataset
 from coterie.data.drift import FedDrift4, MatrixDrift
+from coterie.data.labelled_dataset import Dataset
 from coterie.data.scenario import PeerSettings, Scenario
 from coterie.data.shifts import Concept, DatasetShift, LabelShift, RotationShift
 from coterie.data.synthetic import linear_regression

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scenarios import SWAP_LABELS, SWAPS, _dataset, _meaning, _read, _scenario
 
-from coterie.data.dataset import Dataset
 from coterie.data.drift import FedDrift2, FedDrift4, RandomDrift
 from coterie.data.images import normalise, rotate
+from coterie.data.labelled_dataset import Dataset
 from coterie.data.partition import DirichletLabels
 from coterie.data.shifts import DatasetShift, LabelShift, LabelSwapShift, RotationShift
 

@@ -7,7 +7,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from coterie.data.cifar100_names import CIFAR100_CLASSES
-from coterie.data.dataset import Dataset
+from coterie.data.labelled_dataset import Dataset
 from coterie.data.shifts import (
     Concept,
     DatasetShift,

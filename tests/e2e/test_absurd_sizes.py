@@ -10,11 +10,11 @@ import pytest
 from commands import coterie, refused
 
 from coterie import SimulationSettings
-from coterie.config import check_size, parse, parse_change, with_changes
 from coterie.errors import ConfigError
+from coterie.experiments.config import check_size, parse, parse_change, with_changes
+from coterie.experiments.presets import PRESETS, find_preset
 from coterie.learning.trainer import TrainingSettings
-from coterie.presets import PRESETS, find_preset
-from coterie.sizes import check_models
+from coterie.runtime.size_limits import check_models
 from coterie.strategies import make_strategy
 from coterie.strategies.local import Local
 

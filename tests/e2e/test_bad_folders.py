@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 from commands import JARGON, SMALL, Answer, contents, coterie, refused, results, run_with
 
-from coterie.cli import main
-from coterie.simulation import recorder
-from coterie.simulation.simulator import Simulation
+from coterie.cli.main import main
+from coterie.runtime import recorder
+from coterie.simulation.simulation import Simulation
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from commands import SMALL, coterie, refused, run_with
 
-from coterie.presets import PRESETS
+from coterie.experiments.presets import PRESETS
 
 
 @pytest.mark.parametrize(

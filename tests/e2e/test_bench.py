@@ -10,9 +10,9 @@ import pytest
 from commands import coterie, plain, refused
 from rich.console import Console
 
-from coterie.benchmarking.command import show_progress
 from coterie.benchmarking.rounds import describe_round, round_config
 from coterie.benchmarking.timing import FULL
+from coterie.cli.bench import show_progress
 from coterie.learning.native import library
 
 ROUND = "dac round, cifar-cnn, 8 peers, 40/10 images, E=1, m=5"

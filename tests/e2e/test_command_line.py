@@ -14,12 +14,12 @@ import yaml
 from commands import contents, coterie, end, start
 from safetensors import safe_open
 
-from coterie.config import RunConfig, read_yaml, to_yaml
+from coterie.data.catalogue import DATASETS
 from coterie.data.cifar import CIFAR10
-from coterie.data.datasets import DATASETS
+from coterie.experiments.config import RunConfig, read_yaml, to_yaml
+from coterie.experiments.presets import PRESETS, find_preset
 from coterie.models.architectures import ARCHITECTURES
-from coterie.presets import PRESETS, find_preset
-from coterie.simulation.records import read_table
+from coterie.runtime.run_tables import read_table
 from coterie.strategies import STRATEGIES
 
 SMALL = ("--peers", 8, "--rounds", 2, "--threads", 1)

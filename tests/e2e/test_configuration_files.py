@@ -9,8 +9,8 @@ import pytest
 import yaml
 from commands import Answer, contents, coterie, refused
 
-from coterie.config import read_yaml
-from coterie.experiment import Experiment
+from coterie.experiments.config import read_yaml
+from coterie.experiments.experiment import Experiment
 
 RUN = ("--peers", 8, "--rounds", 2, "--threads", 1, "--set", "strategy.fetches=2")
 SAME = ("metrics.parquet", "exchanges.parquet", "neighbours.parquet", "models.safetensors")

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from coterie.experiment import Experiment
-from coterie.presets import find_preset
+from coterie.experiments.experiment import Experiment
+from coterie.experiments.presets import find_preset
 
 TABLES = ("metrics.parquet", "exchanges.parquet", "neighbours.parquet")
 SMALL = {
@@ -105,7 +105,7 @@ def test_killed_on_the_command_line(uninterrupted, tmp_path):
     """The same through the commands people type; no worker process is left behind."""
     folder = tmp_path / "out"
     create(folder)
-    command = [sys.executable, "-m", "coterie.cli", "resume", str(folder), "--threads", "2"]
+    command = [sys.executable, "-m", "coterie", "resume", str(folder), "--threads", "2"]
     process = subprocess.Popen(command, start_new_session=True)
     checkpoints = folder / "random-seed3" / "checkpoints"
     while not list(checkpoints.glob("round-*.safetensors")):

@@ -14,16 +14,18 @@ import pytest
 from commands import coterie, plain, refused
 
 from coterie.errors import Interrupted
-from coterie.execution import Glimpse, Run
-from coterie.experiment import Experiment
-from coterie.own_strategies import load_strategies
-from coterie.presets import find_preset
+from coterie.experiments.execution import RoundMetrics
+from coterie.experiments.experiment import Experiment
+from coterie.experiments.presets import find_preset
+from coterie.experiments.run_folder import RunFolder
+from coterie.experiments.user_strategies import load_strategies
 from coterie.strategies import STRATEGIES
 
 STRATEGY = '''
 from dataclasses import dataclass
-from coterie.sampling import uniform
-from coterie.strategies.base import Fetch, Me, Merge, Plan, Strategy, Train
+from coterie.strategies.parts.sampling import sample_uniformly
+from coterie.strategies.requests import Fetch, Merge, Plan, Train
+from coterie.strategies.strategy import Me, Strategy
 
 @dataclass
 class Mine(Strategy):
@@ -34,7 +36,7 @@ class Mine(Strategy):
     summary = "averages"
 
     def round(self, me: Me) -> Plan:
-        offers = yield Fetch(uniform(me.rng, me.others, self.fetches))
+        offers = yield Fetch(sample_uniformly(me.rng, me.others, self.fetches))
         known = [me.peer, *(offer.peer for offer in offers)]
         yield Merge({peer: 1 / len(known) for peer in known})
         yield Train()
@@ -113,7 +115,7 @@ def stopped(file: Path, folder: Path) -> None:
     load_strategies([str(file)])
     changes = {"peers.count": 8, "rounds": 2, "checkpoint_every": 1}
 
-    def stop(run: Run, now: Glimpse) -> None:
+    def stop(run: RunFolder, now: RoundMetrics) -> None:
         if now.round == 1:
             signal.raise_signal(signal.SIGINT)
 
@@ -195,7 +197,7 @@ def test_without_names_it_is_compared_with_the_presets_own(file, tmp_path):
         ("1 +", ("failed in line 1", "SyntaxError")),
         ("import nowhere_at_all", ("failed in line 1", "nowhere_at_all")),
         ("x = 1\ny = 1 / 0", ("failed in line 2", "ZeroDivisionError")),
-        ("x = 1", ("no strategy in it", "coterie.strategies.base.Strategy")),
+        ("x = 1", ("no strategy in it", "coterie.strategies.Strategy")),
         (STRATEGY.replace('"mine"', '"random"'), ("another strategy called 'random'",)),
     ],
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from commands import coterie, plain, refused
 
-from coterie.config import read_yaml
-from coterie.simulation.records import read_table
+from coterie.experiments.config import read_yaml
+from coterie.runtime.run_tables import read_table
 
 QUICK = ("--scale", 0.1, "--threads", 1)
 SHORT = ("friends-synthetic", *QUICK, "--strategy", "oracle,fedavg")

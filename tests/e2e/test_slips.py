@@ -94,6 +94,6 @@ def test_a_group_without_a_command_shows_its_commands():
 
 
 def test_as_a_module():
-    done = end(start("runn", "digits", module="coterie"))
+    done = end(start("runn", "digits"))
     assert done.code == 2
     assert "Did you mean 'run'?" in plain(done.err)

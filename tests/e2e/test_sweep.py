@@ -193,7 +193,7 @@ def begin(folder: Path, *more: object) -> subprocess.Popen[str]:
     """Start the sweep, two runs at a time, in a group of its own, until both have a checkpoint."""
     arguments = (*SWEEP, "--side-by-side", 2, *more, "--out", folder)
     process = subprocess.Popen(
-        [sys.executable, "-m", "coterie.cli", *map(str, arguments)],
+        [sys.executable, "-m", "coterie", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

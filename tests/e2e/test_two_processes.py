@@ -8,14 +8,14 @@ import sys
 import pytest
 
 from coterie.errors import StorageError
-from coterie.experiment import Experiment
-from coterie.presets import find_preset
-from coterie.storage import LOCK
+from coterie.experiments.experiment import Experiment
+from coterie.experiments.presets import find_preset
+from coterie.storage.files import LOCK
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from coterie.storage import locked
+from coterie.storage.files import locked
 with locked(Path(sys.argv[1])):
     print("locked", flush=True)
     time.sleep(60)

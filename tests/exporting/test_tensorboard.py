@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from commands import coterie, refused
 
-from coterie.exporting.curves import plain_names
-from coterie.simulation.records import read_table
+from coterie.reports.export.curves import plain_names
+from coterie.runtime.run_tables import read_table
 
 OPTIONS = ("--peers", 8, "--rounds", 4, "--threads", 1, "--set", "strategy.fetches=2")
 

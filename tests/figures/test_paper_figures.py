@@ -14,11 +14,11 @@ from commands import coterie, refused
 from PIL import Image
 from watching_runs import create
 
-from coterie.experiment import Experiment
-from coterie.figures.accuracy import keep_in_view
-from coterie.figures.files import write
-from coterie.figures.style import COLUMN, MAX_TEXT, PAGE, new_figure, plain, style
-from coterie.figures.sweeps import sweep_figures
+from coterie.experiments.experiment import Experiment
+from coterie.reports.figures.accuracy import keep_in_view
+from coterie.reports.figures.files import write
+from coterie.reports.figures.style import COLUMN, MAX_TEXT, PAGE, new_figure, plain, style
+from coterie.reports.figures.sweeps import sweep_figures
 
 DAC = {"strategy.fetches": 2}
 DRIFTING = {

@@ -11,16 +11,16 @@ from torch import nn
 from torch_bench import a_pool, counting, deep, dropping, normalised
 from worlds import CLASSES, FEATURES, drifting_world, metrics_of, small_module
 
-from coterie.config import build_model, make_scenario
 from coterie.data.pools import Samples
 from coterie.errors import ConfigError, TrainingError
+from coterie.experiments.config import build_model, make_scenario
+from coterie.experiments.presets import find_preset
 from coterie.learning import choice, stacked_module
 from coterie.learning.device import choose_device
 from coterie.learning.trainer import Trainer, TrainingSettings, Unsupported, Workspace
 from coterie.models.vector import initial_vector
-from coterie.presets import find_preset
-from coterie.simulation.settings import SimulationSettings
-from coterie.simulation.simulator import Simulation
+from coterie.runtime.settings import SimulationSettings
+from coterie.simulation.simulation import Simulation
 from coterie.strategies.random import Random
 
 

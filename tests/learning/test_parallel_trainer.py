@@ -30,8 +30,8 @@ from coterie.learning.trainer import (
     TrainJob,
     Workspace,
 )
-from coterie.memory import shared_array
 from coterie.models.vector import initial_vector
+from coterie.processes.shared_memory import shared_array
 from coterie.strategies.random import Random
 
 FEATURES, CLASSES, MODELS, SAMPLES = 6, 3, 9, 14

@@ -8,9 +8,9 @@ from itertools import chain
 import pytest
 from stories import metrics, run, subject
 
-from coterie.comparing.statistics import paired_difference
-from coterie.pages.views.headline import gap, headline, standing
-from coterie.pages.views.summary import summary
+from coterie.reports.html.views.headline import gap, headline, standing
+from coterie.reports.html.views.summary import summary
+from coterie.results.statistics import paired_difference
 from coterie.strategies import STRATEGIES
 
 

@@ -12,10 +12,10 @@ from importlib import resources
 import pytest
 from stories import metrics, run
 
-from coterie.gathering import Gathered
-from coterie.pages.shell import COMPONENTS, page, static
-from coterie.pages.story import story, titles
-from coterie.pages.subjects import subjects
+from coterie.reports.html.page_data import story, titles
+from coterie.reports.html.page_shell import COMPONENTS, page, static
+from coterie.reports.html.subjects import subjects
+from coterie.results.read_runs import Runs
 
 HOSTILE = "</script><script>alert(1)</script><!--\u2028&amp;<img src=x onerror=alert(2)>"
 
@@ -57,7 +57,7 @@ def test_a_live_page_may_ask_its_own_server_and_has_no_story():
 
 
 def test_every_view_has_a_component_and_every_script_is_used():
-    files = {each.name for each in (resources.files("coterie.pages") / "static").iterdir()}
+    files = {each.name for each in (resources.files("coterie.reports.html") / "static").iterdir()}
     text = made()
     for name in files - {"style.css"}:
         assert static(name) in text
@@ -66,7 +66,7 @@ def test_every_view_has_a_component_and_every_script_is_used():
 
 
 def test_our_files_ask_for_nothing_from_elsewhere():
-    for each in (resources.files("coterie.pages") / "static").iterdir():
+    for each in (resources.files("coterie.reports.html") / "static").iterdir():
         text = each.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
         for word in ("http:", "https:", "@import", "fetch(", "innerHTML", "eval(", "new Function"):
             assert word not in text, f"{each.name} contains {word}"
@@ -77,14 +77,14 @@ def test_our_files_ask_for_nothing_from_elsewhere():
 )
 def test_a_title_names_few_strategies(names, title):
     runs = tuple(run(name, metrics=metrics(0, [0.5] * 4)) for name in names)
-    assert titles(subjects(Gathered(runs, ()))) == [title]
+    assert titles(subjects(Runs(runs, ()))) == [title]
 
 
 def test_runs_on_other_data_are_told_apart():
     rows = metrics(0, [0.5] * 4)
     other = metrics(0, [0.5] * 6, clusters=(0, 0, 0, 1, 1, 1))
     runs = (run("dac", metrics=rows), run("random", metrics=other, num_peers=6))
-    told = story(Gathered(runs, ("something is wrong",)))
+    told = story(Runs(runs, ("something is wrong",)))
     first, second = told["subjects"]
     assert (first["title"], second["title"]) == ("own: dac", "own: random")
     assert "something is wrong" in first["views"]["summary"]["problems"]

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from stories import metrics, run, subject
 
-from coterie.pages.views.gains import gains
-from coterie.pages.views.settings import settings
-from coterie.pages.views.summary import summary
-from coterie.simulation.settings import PoisonSettings
+from coterie.attacks.poison_settings import PoisonSettings
+from coterie.reports.html.views.gains import gains
+from coterie.reports.html.views.settings import settings
+from coterie.reports.html.views.summary import summary
 
 ALONE = [0.5, 0.5, 0.5, 0.5]
 

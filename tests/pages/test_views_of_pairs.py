@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from stories import fetches, metrics, run, subject
 
-from coterie.pages.views.beliefs import beliefs
-from coterie.pages.views.graph import graph
-from coterie.pages.views.heatmap import heatmap
-from coterie.pages.views.layouts import settle, start_places
-from coterie.pages.views.pairs import make_bins, window_length
-from coterie.pages.views.similarity import similarity
+from coterie.reports.html.views.estimates import beliefs
+from coterie.reports.html.views.graph import graph
+from coterie.reports.html.views.heatmap import heatmap
+from coterie.reports.html.views.layouts import settle, start_places
+from coterie.reports.html.views.pairs import make_bins, window_length
+from coterie.reports.html.views.similarity import similarity
 
 # Peers 0 and 2 are of one cluster, 1 and 3 of the other: the order by cluster is 0, 2, 1, 3.
 MIXED = (0, 1, 0, 1)

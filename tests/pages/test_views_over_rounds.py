@@ -7,11 +7,11 @@ import math
 import pytest
 from stories import fetches, metrics, run, subject
 
-from coterie.pages.views.base import MAX_POINTS, number, over_seeds, thinned
-from coterie.pages.views.curves import curves
-from coterie.pages.views.frontier import frontier
-from coterie.pages.views.merge import merge
-from coterie.pages.views.recovery import recovery
+from coterie.reports.html.views.curves import curves
+from coterie.reports.html.views.frontier import frontier
+from coterie.reports.html.views.merge import merge
+from coterie.reports.html.views.recovery import recovery
+from coterie.reports.html.views.view_parts import MAX_POINTS, number, over_seeds, thinned
 
 
 def test_curves_are_means_over_peers_and_ranges_over_seeds():

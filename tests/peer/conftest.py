@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.peer.identity import Identity, create_identity
-from coterie.peer.trust import TrustStore
+from coterie.peer.security.identity import Identity, create_identity
+from coterie.peer.security.trust import TrustStore
 
 
 @pytest.fixture(scope="module")

@@ -16,10 +16,10 @@ from payloads import (
     taken_apart,
 )
 
-from coterie.peer.rejections import Reason
-from coterie.peer.transport.interface import Part
-from coterie.peer.wire.decoder import DecoderLimits
+from coterie.peer.refusals import Reason
+from coterie.peer.wire.model import Part
 from coterie.peer.wire.payload import Encoding
+from coterie.peer.wire.payload_decoder import DecoderLimits
 
 WITH_MESSAGE = MODEL | {Part.MESSAGE}
 

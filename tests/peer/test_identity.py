@@ -25,15 +25,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.errors import ConfigError, StorageError
-from coterie.peer.certificates import LARGEST_FILE_BYTES
-from coterie.peer.identity import (
+from coterie.peer.security.certificates import LARGEST_FILE_BYTES
+from coterie.peer.security.identity import (
     create_identity,
     load_certificate,
     load_identity,
     peer_id_of,
     read_certificate,
 )
-from coterie.storage import PARTIAL, write_atomically, write_text
+from coterie.storage.files import PARTIAL, write_atomically, write_text
 
 GOOD = odd.certificate(odd.new_key())
 GOOD_DER = ssl.PEM_cert_to_DER_cert(GOOD.decode())
@@ -162,7 +162,7 @@ def test_if_the_certificate_cannot_be_written_no_key_stays_behind(tmp_path, monk
             raise StorageError("The disk is full.")
         write_text(path, text, private=private)
 
-    monkeypatch.setattr("coterie.peer.identity.write_text", fail)
+    monkeypatch.setattr("coterie.peer.security.identity.write_text", fail)
     with pytest.raises(StorageError, match="full"):
         create_identity(tmp_path, "alice")
     monkeypatch.undo()
@@ -268,7 +268,7 @@ def test_while_a_process_holds_the_folder_no_identity_is_made_in_it(tmp_path):
     hold = f"""
 import sys
 from pathlib import Path
-from coterie.storage import locked
+from coterie.storage.files import locked
 with locked(Path({str(tmp_path)!r})):
     print("held", flush=True)
     sys.stdin.read()

@@ -3,7 +3,7 @@
 import pytest
 
 from coterie.errors import ConfigError
-from coterie.peer.settings import ENDLESS_ROUNDS, PeerConfig
+from coterie.peer.peer_config import ENDLESS_ROUNDS, PeerConfig
 from coterie.settings import checked
 
 GIVEN = {"data": {"file": "a.npz"}, "model": {"name": "digits-cnn"}}

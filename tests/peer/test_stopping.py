@@ -18,15 +18,15 @@ from peer.network_of_peers import eventually, raw_channel
 from peer_processes import PeerProcess, lay_out_swarm
 from peer_processes import eventually as soon
 
-from coterie.peer.identity import load_identity
-from coterie.peer.stopping import PeerStopRequest
-from coterie.peer.transport.interface import Phase
-from coterie.peer.transport.service import AWAIT, GET_MANIFEST
+from coterie.peer.security.identity import load_identity
+from coterie.peer.stop_request import PeerStopRequest
 from coterie.peer.wire import protocol_pb2 as wire
-from coterie.signals import SAME_SECONDS
+from coterie.peer.wire.methods import AWAIT, GET_MANIFEST
+from coterie.peer.wire.model import Phase
+from coterie.processes.signals import SAME_SECONDS
 
 ASKED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-COMMAND = "from coterie.cli import main; main()"
+COMMAND = "from coterie.cli.main import main; main()"
 STOPPING = "Stopping. Press Ctrl-C again to quit at once."
 HELD_UP = """
 import sys, time
@@ -42,7 +42,7 @@ class HoldUp:
 
 
 sys.meta_path.insert(0, HoldUp())
-from coterie.cli import main
+from coterie.cli.main import main
 
 main()
 """
@@ -169,7 +169,7 @@ def far_off() -> list[tuple[object, bytes]]:
     [
         ("coterie.peer.process", signal.SIGTERM),
         ("coterie.peer.process", signal.SIGINT),
-        ("coterie.peer.transport.members", signal.SIGHUP),
+        ("coterie.peer.discovery.address_book", signal.SIGHUP),
         ("data", signal.SIGTERM),
     ],
 )

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.errors import ConfigError
-from coterie.peer.identity import create_identity
-from coterie.peer.trust import TrustStore
+from coterie.peer.security.identity import create_identity
+from coterie.peer.security.trust import TrustStore
 
 
 def wait_for(condition: Callable[[], bool]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from cryptography import x509
 
 from coterie.errors import ConfigError
-from coterie.peer.identity import Identity, create_identity
+from coterie.peer.security.identity import Identity, create_identity
 
 
 def context(purpose: int, key: bytes, chain: bytes, roots: bytes, tmp_path) -> ssl.SSLContext:

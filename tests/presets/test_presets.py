@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from coterie.config import RunConfig, parse, to_yaml, with_changes
 from coterie.data.scenario import PeerSettings
 from coterie.errors import ConfigError
+from coterie.experiments.config import RunConfig, parse, to_yaml, with_changes
+from coterie.experiments.presets import DEFAULT, PRESETS, find_preset
 from coterie.models.architectures import architecture
-from coterie.presets import DEFAULT, PRESETS, find_preset
 from coterie.strategies import make_strategy
 
 # peers, clusters' shares, train/validation, learning rate, E, rounds, m, initialisation

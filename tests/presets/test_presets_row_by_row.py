@@ -14,9 +14,9 @@ from coterie.data.shifts import (
     RotationShift,
     Shift,
 )
+from coterie.experiments.presets import PRESETS, find_preset
 from coterie.models.architectures import architecture
 from coterie.models.layout import Layout
-from coterie.presets import PRESETS, find_preset
 
 UNEVEN = RotationShift(angles=(0, 180, 10, 350))
 HALVES = RotationShift(angles=(0, 180))

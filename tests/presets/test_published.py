@@ -11,11 +11,15 @@ from pydantic import ValidationError
 from coterie.data.partition import cluster_of_peers
 from coterie.data.shifts import LabelShift, RotationShift
 from coterie.errors import ConfigError
-from coterie.presets import PRESETS, find_preset
-from coterie.presets.comparing import comparison, departures
-from coterie.presets.published import PAPERS, published_tables
-from coterie.presets.scaling import num_clusters
-from coterie.reports.published import Comparison, PublishedResult, PublishedTable
+from coterie.experiments.presets import PRESETS, find_preset
+from coterie.experiments.presets.scaling import num_clusters
+from coterie.experiments.published import PAPERS, published_tables
+from coterie.experiments.published.published_table import (
+    Comparison,
+    PublishedResult,
+    PublishedTable,
+)
+from coterie.results.published_comparison import comparison, departures
 
 TABLES = published_tables()
 
@@ -113,7 +117,7 @@ def test_numbers_as_printed(preset, label, field, value):
 
 
 def test_every_file_is_read_and_names_each_preset_once():
-    folder = resources.files("coterie.presets.published")
+    folder = resources.files("coterie.experiments.published")
     files = [each for each in folder.iterdir() if each.name.endswith(".yaml")]
     assert {each.name for each in files} == {f"{paper}.yaml" for paper in PAPERS}
     named = [

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from coterie.config import RunConfig, with_changes
 from coterie.data.partition import cluster_of_peers
 from coterie.errors import ConfigError
-from coterie.presets import PRESETS, find_preset
-from coterie.presets import scaling as room
-from coterie.presets.scaling import num_clusters
+from coterie.experiments.config import RunConfig, with_changes
+from coterie.experiments.presets import PRESETS, find_preset
+from coterie.experiments.presets import scaling as room
+from coterie.experiments.presets.scaling import num_clusters
 from coterie.strategies import STRATEGIES, make_strategy
 
 SCALES = (0.001, 0.02, 0.1, 0.3, 0.77)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from networks import PEER_STRATEGIES, Asked, Watch, few, networks
 
 from coterie.strategies import STRATEGIES
-from coterie.strategies.base import AskScore, Fetch, Offer, Score
-from coterie.tables import SimilarityTable
+from coterie.strategies.parts.similarity_table import SimilarityTable
+from coterie.strategies.requests import AskScore, Fetch, Offer, Score
 
 WITH_TABLES = [
     name

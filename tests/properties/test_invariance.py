@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from networks import few, networks
 
 from coterie.learning.trainer import TrainingSettings
-from coterie.simulation.checkpoint import Checkpoints
-from coterie.simulation.round import Round
-from coterie.simulation.settings import NetworkSettings
-from coterie.simulation.simulator import Simulation
+from coterie.runtime.checkpoints import Checkpoints
+from coterie.runtime.round import Round
+from coterie.runtime.settings import NetworkSettings
+from coterie.simulation.simulation import Simulation
 from coterie.strategies import STRATEGIES
 
 Tables = dict[str, dict[str, np.ndarray]]

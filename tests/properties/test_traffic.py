@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from networks import PEER_STRATEGIES, Network, Watch, few, networks
 
-from coterie.simulation.exchanges import SERVER
-from coterie.simulation.round import Round
+from coterie.runtime.exchange_log import SERVER
+from coterie.runtime.round import Round
 from coterie.strategies import STRATEGIES
 
 

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from coterie.errors import CoterieError, StorageError
-from coterie.simulation.checkpoint import Checkpoints
-from coterie.tensors import DTYPES
+from coterie.runtime.checkpoints import Checkpoints
+from coterie.storage.tensor_files import DTYPES
 
 
 def silent(warning: str) -> None:

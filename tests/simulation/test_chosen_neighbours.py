@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from worlds import options_for
 
-from coterie.simulation.exchanges import chosen_statistics
-from coterie.simulation.recorder import Recorder
-from coterie.simulation.run import run_to_end
+from coterie.runtime.exchange_log import chosen_statistics
+from coterie.runtime.loop import run_to_end
+from coterie.runtime.recorder import Recorder
 from coterie.strategies import STRATEGIES, Strategy, make_strategy
 from coterie.strategies.pens import PENS
 from coterie.strategies.random import Random

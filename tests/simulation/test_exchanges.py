@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from coterie.simulation.exchanges import SERVER, ExchangeLog, neighbour_statistics, traffic
-from coterie.simulation.records import SCHEMAS
-from coterie.simulation.round import MEASURES, Round
-from coterie.strategies.base import GroundTruth
+from coterie.runtime.exchange_log import SERVER, ExchangeLog, neighbour_statistics, traffic
+from coterie.runtime.round import MEASURES, Round
+from coterie.runtime.run_tables import SCHEMAS
+from coterie.strategies.strategy import GroundTruth
 
 CLUSTERS = np.array([0, 0, 1, 1])
 

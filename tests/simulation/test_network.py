@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from coterie.errors import ConfigError
-from coterie.simulation.network import Network
-from coterie.simulation.settings import Absence, NetworkSettings
+from coterie.runtime.settings import Absence, NetworkSettings
+from coterie.runtime.unreliable_network import Network
 
 
 def network(num_peers: int = 10, seed: int = 0, **settings: object) -> Network:

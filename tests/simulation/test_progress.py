@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from torch import nn
 
-from coterie.data.own import OwnData, PeerData
+from coterie.data.peer_arrays import OwnData, PeerData
 from coterie.errors import ConfigError
-from coterie.simulation.progress import WINDOW, Progress
-from coterie.simulation.settings import SimulationSettings
-from coterie.simulation.simulator import Simulation
+from coterie.runtime.early_stopping import WINDOW, Progress
+from coterie.runtime.settings import SimulationSettings
+from coterie.simulation.simulation import Simulation
 from coterie.strategies.local import Local
 
 UNUSED = np.full(1, np.nan)

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from coterie.errors import StorageError
-from coterie.simulation.recorder import Recorder
-from coterie.simulation.records import SCHEMAS, parts_of, read_table
-from coterie.simulation.round import MEASURES, Round
-from coterie.strategies.base import GroundTruth
+from coterie.runtime.recorder import Recorder
+from coterie.runtime.round import MEASURES, Round
+from coterie.runtime.run_tables import SCHEMAS, parts_of, read_table
+from coterie.strategies.strategy import GroundTruth
 
 NUM_PEERS = 3
 NAMES = ("metrics", "exchanges", "neighbours", "timings")
@@ -106,7 +106,7 @@ def test_flushes_by_itself_only_when_due(tmp_path, monkeypatch):
     recorder.add(a_round(0))
     recorder.flush_if_due()
     assert rounds_in(tmp_path, "timings") == []
-    monkeypatch.setattr("coterie.simulation.recorder.FLUSH_SECONDS", 0.0)
+    monkeypatch.setattr("coterie.runtime.recorder.FLUSH_SECONDS", 0.0)
     recorder.flush_if_due()
     assert rounds_in(tmp_path, "timings") == [0]
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from worlds import assert_same_table, drifting, metrics_of, options_for
 
-from coterie.simulation.settings import NetworkSettings
-from coterie.simulation.simulator import Simulation
+from coterie.runtime.settings import NetworkSettings
+from coterie.simulation.simulation import Simulation
 from coterie.strategies import STRATEGIES, make_strategy
 from coterie.strategies.local import Local
 from coterie.strategies.random import Random

@@ -9,24 +9,14 @@ import pytest
 
 from coterie.errors import StrategyError
 from coterie.learning.trainer import EvaluateJob, ModelReference
-from coterie.simulation.round import Round
-from coterie.simulation.simulator import Simulation
-from coterie.strategies.base import (
-    AskScore,
-    Fetch,
-    Me,
-    Merge,
-    Plan,
-    Receive,
-    Score,
-    Send,
-    Strategy,
-    Train,
-)
+from coterie.runtime.round import Round
+from coterie.simulation.simulation import Simulation
 from coterie.strategies.gossip import Gossip
 from coterie.strategies.local import Local
 from coterie.strategies.oracle import Oracle
 from coterie.strategies.random import Random
+from coterie.strategies.requests import AskScore, Fetch, Merge, Plan, Receive, Score, Send, Train
+from coterie.strategies.strategy import Me, Strategy
 
 
 @dataclass

@@ -8,13 +8,13 @@ from worlds import CLASSES, drifting, metrics_of, options_for
 
 from coterie.errors import ConfigError, TrainingError
 from coterie.learning.trainer import EvaluateJob, ModelReference, TrainingSettings
-from coterie.simulation.settings import Absence, NetworkSettings
+from coterie.runtime.settings import Absence, NetworkSettings
 from coterie.strategies import STRATEGIES, make_strategy
-from coterie.strategies.central import Central
-from coterie.strategies.fedavg import FedAvg
 from coterie.strategies.local import Local
 from coterie.strategies.oracle import Oracle
 from coterie.strategies.random import Random
+from coterie.strategies.server.central import Central
+from coterie.strategies.server.fedavg import FedAvg
 
 
 def test_validation_before_merge_is_that_of_the_round_before(make_simulation):

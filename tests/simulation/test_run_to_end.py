@@ -13,13 +13,13 @@ import pytest
 
 from coterie.errors import Interrupted, StorageError
 from coterie.learning.trainer import TrainingSettings
-from coterie.signals import NAMES
-from coterie.simulation.checkpoint import Checkpoints
-from coterie.simulation.recorder import Recorder
-from coterie.simulation.records import parts_of, read_table
-from coterie.simulation.round import Round
-from coterie.simulation.run import run_to_end
-from coterie.simulation.simulator import Simulation
+from coterie.processes.signals import NAMES
+from coterie.runtime.checkpoints import Checkpoints
+from coterie.runtime.loop import run_to_end
+from coterie.runtime.recorder import Recorder
+from coterie.runtime.round import Round
+from coterie.runtime.run_tables import parts_of, read_table
+from coterie.simulation.simulation import Simulation
 from coterie.strategies.gossip import Gossip
 from coterie.strategies.local import Local
 from coterie.strategies.random import Random

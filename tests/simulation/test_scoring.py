@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from coterie.errors import StrategyError
-from coterie.simulation.scoring import Question, cosine, distance, measure
+from coterie.runtime.scoring import Question, cosine, distance, measure
 from coterie.strategies.dac import DAC
 from coterie.strategies.local import Local
 from coterie.strategies.pens import PENS

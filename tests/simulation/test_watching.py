@@ -12,18 +12,19 @@ import torch
 from worlds import assert_same_table, drifting, options_for
 
 from coterie.errors import ConfigError
-from coterie.execution import Glimpse, Run
-from coterie.experiment import Experiment
-from coterie.presets import find_preset
-from coterie.simulation.recorder import Recorder
-from coterie.simulation.records import SCHEMAS
-from coterie.simulation.run import run_to_end
-from coterie.simulation.settings import NetworkSettings, WatchSettings
-from coterie.simulation.simulator import Simulation
+from coterie.experiments.execution import RoundMetrics
+from coterie.experiments.experiment import Experiment
+from coterie.experiments.presets import find_preset
+from coterie.experiments.run_folder import RunFolder
+from coterie.runtime.loop import run_to_end
+from coterie.runtime.recorder import Recorder
+from coterie.runtime.run_tables import SCHEMAS
+from coterie.runtime.settings import NetworkSettings, WatchSettings
+from coterie.simulation.simulation import Simulation
 from coterie.strategies import STRATEGIES, make_strategy
 from coterie.strategies.dac import DAC
-from coterie.strategies.fedavg import FedAvg
 from coterie.strategies.random import Random
+from coterie.strategies.server.fedavg import FedAvg
 
 WATCH = {"peers": [0, 3], "metrics": ["inverse-loss", "cosine-gradients"], "alpha": 0.5}
 OTHERS = [name for name in SCHEMAS if name not in ("similarities", "timings")]
@@ -144,7 +145,7 @@ def run_in_child(folder: Path, kill_in: int | None = None) -> int:
     child = os.fork()
     if child == 0:
 
-        def on_round(run: Run, glimpse: Glimpse) -> None:
+        def on_round(run: RunFolder, glimpse: RoundMetrics) -> None:
             if glimpse.round == kill_in:
                 os.kill(os.getpid(), signal.SIGKILL)
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from coterie.learning.trainer import EvaluateJob, ModelReference
-from coterie.simulation.recorder import Recorder
-from coterie.simulation.run import run_to_end
+from coterie.runtime.loop import run_to_end
+from coterie.runtime.recorder import Recorder
 from coterie.strategies.delusional_oracle import DelusionalOracle
-from coterie.strategies.ifca import IFCA
+from coterie.strategies.server.ifca import IFCA
 
 
 def test_delusional_peers_sample_only_from_the_other_cluster(make_simulation):
@@ -57,7 +57,7 @@ def test_ifca_counts_every_model_it_sends(make_simulation):
 
 def test_ifca_averages_by_sample_counts(make_simulation):
     """With one model it is FedAvg, but for the downloads."""
-    from coterie.strategies.fedavg import FedAvg
+    from coterie.strategies.server.fedavg import FedAvg
 
     sizes = [8, 16, 24, 32]
     servers = []

@@ -7,8 +7,8 @@ import yaml
 from commands import contents
 
 from coterie.errors import ConfigError
-from coterie.experiment import Experiment
-from coterie.presets import find_preset
+from coterie.experiments.experiment import Experiment
+from coterie.experiments.presets import find_preset
 
 CHANGES = {"peers.count": 8, "rounds": 1}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 from dataclasses import replace
@@ -11,6 +10,7 @@ import pytest
 from commands import coterie
 from pages import ROOT
 from PIL import Image
+from scripts import script
 
 from coterie.errors import StorageError
 
@@ -18,11 +18,9 @@ DOCS = ROOT / "docs"
 ASKED = ("--only", "synthetic,ablation-digits", "--strategy", "oracle,kin,kin-no-adopt")
 
 
-@pytest.fixture(scope="module")
-def script():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(DOCS)  # as where a script lies, whose modules it imports
-        return importlib.import_module("kin")
+@pytest.fixture(scope="module", name="script")
+def page_script():
+    return script("write_kin_page")
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +37,7 @@ def kept(script, tmp_path_factory):
 
 def test_page_is_up_to_date(script):
     page = (DOCS / "kin.md").read_text()
-    assert page == script.page(), "run: .venv/bin/python docs/kin.py"
+    assert page == script.page(), "run: .venv/bin/python tools/write_kin_page.py"
 
 
 def test_page_holds_tables_pictures_and_how_they_were_made(script, kept):
@@ -96,7 +94,7 @@ class TestRunsThatWereKeptBefore:
         return next(each for each in found if each.made.setting == setting.name)
 
     def combine(self, before, now, setting):
-        return importlib.import_module("kin_kept").combined(before, now, setting)
+        return script("kin_page.kept").combined(before, now, setting)
 
     def seeds_before(self, now, *seeds):
         """Return the same setting with Kin's seeds numbered anew, each worse by its number."""

@@ -15,8 +15,8 @@ import yaml
 from commands import contents, coterie, end, plain, refused, start
 
 from coterie.errors import Interrupted
-from coterie.presets import find_preset
-from coterie.simulation.records import read_table
+from coterie.experiments.presets import find_preset
+from coterie.runtime.run_tables import read_table
 from coterie.studies.base import Setting, Study, plan
 from coterie.studies.catalogue import STUDIES
 from coterie.studies.running import run_parts

@@ -6,11 +6,11 @@ from collections import Counter
 
 import pytest
 
-from coterie.config import RunConfig, check_sizes
 from coterie.data.drift import NoDrift
 from coterie.errors import ConfigError
-from coterie.presets import find_preset
-from coterie.presets.comparing import differences
+from coterie.experiments.config import RunConfig, check_sizes
+from coterie.experiments.presets import find_preset
+from coterie.results.published_comparison import differences
 from coterie.strategies import make_strategy
 from coterie.studies.base import Setting, plan
 from coterie.studies.catalogue import STUDIES, find_study

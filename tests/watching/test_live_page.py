@@ -8,12 +8,12 @@ import json
 import httpx
 import pytest
 
-from coterie.pages.story import VIEWS
-from coterie.watching import story as story_module
-from coterie.watching.app import make_app
-from coterie.watching.follower import Follower
-from coterie.watching.hub import END, UPDATE, Hub
-from coterie.watching.story import Teller
+from coterie.reports.html.page_data import VIEWS
+from coterie.reports.live import page_updates as story_module
+from coterie.reports.live.follower import Follower
+from coterie.reports.live.hub import END, UPDATE, Hub
+from coterie.reports.live.page_updates import Teller
+from coterie.reports.live.web_app import make_app
 
 
 def hub_of(folder) -> Hub:
@@ -118,7 +118,7 @@ def test_hostile_names_stay_text(runs):
 
 def test_later_only_what_changed_is_sent(runs, monkeypatch):
     """A run whose summary is missing goes on; when it comes, its settings are not sent again."""
-    monkeypatch.setattr("coterie.watching.hub.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("coterie.reports.live.hub.LOOK_SECONDS", 0.01)
     summary = runs / "random-seed1" / "summary.json"
     kept = summary.read_text()
     summary.unlink()

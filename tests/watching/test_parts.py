@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from recorded_tables import recorded
 
-from coterie.watching.parts import MAX_CHUNKS, Parts
+from coterie.experiments.growing_tables import MAX_CHUNKS, Parts
 
 NUM_PEERS = 2
 

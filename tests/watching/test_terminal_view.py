@@ -10,9 +10,9 @@ from rich.cells import cell_len
 from rich.console import Console
 from watching_runs import create
 
-from coterie.watching.follower import Follower
-from coterie.watching.terminal import Lines, follow, screen, shortened, sparkline
-from coterie.watching.words import remaining
+from coterie.reports.live.follower import Follower
+from coterie.reports.live.progress_text import remaining
+from coterie.reports.live.terminal import Lines, follow, screen, shortened, sparkline
 
 
 def drawn(folder, width: int = 80) -> list[str]:

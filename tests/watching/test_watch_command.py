@@ -15,7 +15,7 @@ from commands import coterie, end, refused, results, start
 from live_events import Viewer, address_of
 from watching_runs import create
 
-from coterie.simulation.records import read_table
+from coterie.runtime.run_tables import read_table
 
 RUN = ("--strategy", "random", "--set", "strategy.fetches=2", "--peers", 8, "--threads", 1)
 
@@ -92,7 +92,7 @@ def test_a_watched_run_that_is_stopped_leaves_no_process(tmp_path, number):
     folder = tmp_path / "out"
     arguments = ("run", *RUN, "--rounds", 4000, "--watch", "--out", folder)
     process = subprocess.Popen(
-        [sys.executable, "-m", "coterie.cli", *map(str, arguments)],
+        [sys.executable, "-m", "coterie", *map(str, arguments)],
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from coterie.benchmarking.timing import CompiledTime, Effort, Tick, compiled_time
-from coterie.config import RunConfig, build_model
-from coterie.data.own import OwnData, PeerData
+from coterie.data.peer_arrays import OwnData, PeerData
+from coterie.experiments.config import RunConfig, build_model
+from coterie.experiments.presets import find_preset
 from coterie.learning.native.library import find_library
 from coterie.models.architectures import architecture
-from coterie.presets import find_preset
 from coterie.randomness import generator
-from coterie.simulation.simulator import Simulation
+from coterie.simulation.simulation import Simulation
 from coterie.strategies import make_strategy
 
 PRESET, STRATEGY = "dac-cifar-rotation4", "dac"

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from coterie.data.cifar100_names import CIFAR100_CLASSES
 from coterie.data.cifar_pickle import read_cifar_pickle
-from coterie.data.dataset import Dataset
+from coterie.data.labelled_dataset import Dataset
 from coterie.data.sources import (
     RemoteFile,
     check_unpacked,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from coterie.data.dataset import Dataset
 from coterie.data.holdout import stratified_holdout
+from coterie.data.labelled_dataset import Dataset
 from coterie.randomness import generator
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from coterie.data.dataset import Dataset
+from coterie.data.labelled_dataset import Dataset
 from coterie.data.sources import (
     RemoteFile,
     check_unpacked,

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from coterie.data.dataset import Dataset, Inputs, Targets, check_samples
 from coterie.data.holdout import random_holdout, stratified_holdout
 from coterie.data.images import normalise
-from coterie.data.own import PeerData
+from coterie.data.labelled_dataset import Dataset, Inputs, Targets, check_samples
+from coterie.data.peer_arrays import PeerData
 from coterie.data.sources import check_unpacked, reading
 from coterie.errors import DataError
 from coterie.randomness import generator

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from coterie.data.dataset import Dataset
 from coterie.data.holdout import stratified_holdout
+from coterie.data.labelled_dataset import Dataset
 from coterie.data.sources import first_folder, reading
 from coterie.errors import ConfigError, DataError, nearest
 from coterie.randomness import generator

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from coterie.data.dataset import Dataset
+from coterie.data.labelled_dataset import Dataset
 from coterie.data.shifts import Concept
 from coterie.errors import ConfigError, DataError
 from coterie.settings import Settings

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from coterie.data.dataset import Dataset, Inputs, Targets
 from coterie.data.drift import Drift, NoDrift
 from coterie.data.images import normalise, rotate
+from coterie.data.labelled_dataset import Dataset, Inputs, Targets
 from coterie.data.partition import (
     DirichletLabels,
     EqualSizes,
@@ -25,11 +25,11 @@ from coterie.data.partition import (
     matching_test_rows,
     split,
 )
+from coterie.data.peer_datasets import World
 from coterie.data.pools import PeerSamples, Pool, Samples
 from coterie.data.shifts import Concept, check_labels
-from coterie.data.world import World
 from coterie.errors import ConfigError, DataError
-from coterie.memory import shared_array
+from coterie.processes.shared_memory import shared_array
 from coterie.randomness import generator
 from coterie.settings import Settings
 

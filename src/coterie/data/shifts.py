@@ -11,7 +11,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from coterie.data.cifar100_names import CIFAR100_SUPERCLASSES
-from coterie.data.dataset import Dataset
+from coterie.data.labelled_dataset import Dataset
 from coterie.errors import ConfigError, DataError, nearest
 from coterie.randomness import generator
 from coterie.settings import Settings

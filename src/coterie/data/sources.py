@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coterie.errors import DataError
-from coterie.storage import reason_of
+from coterie.storage.files import reason_of
 
 DOWNLOAD_TIMEOUT_SECONDS = 10
 SMALL_BYTES = 64 * 2**20

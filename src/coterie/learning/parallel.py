@@ -21,8 +21,8 @@ import torch
 
 from coterie.errors import WorkerDied
 from coterie.learning.trainer import EvaluateJob, Evaluation, Trainer, TrainJob
-from coterie.memory import Placement
-from coterie.processes import follow, starting
+from coterie.processes.shared_memory import Placement
+from coterie.processes.worker_process import follow, starting
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")

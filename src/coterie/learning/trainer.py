@@ -16,8 +16,8 @@ import numpy.typing as npt
 from pydantic import Field
 
 from coterie.data.pools import Pool, Samples
-from coterie.memory import GrowingMemory, Placement
 from coterie.models.layout import Layout
+from coterie.processes.shared_memory import GrowingMemory, Placement
 from coterie.randomness import generator
 from coterie.settings import Settings
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from coterie.errors import DataError
 from coterie.plain_pickle import PickleInterpreter, RefusedPickleError, Symbol
-from coterie.storage import reason_of
+from coterie.storage.files import reason_of
 
 Array = npt.NDArray[Any]
 

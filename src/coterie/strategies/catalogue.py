@@ -10,23 +10,23 @@ from pydantic import TypeAdapter, ValidationError
 
 from coterie.errors import ConfigError, in_plain_words, nearest
 from coterie.integers import check_integers
-from coterie.strategies.base import Strategy
-from coterie.strategies.central import Central
 from coterie.strategies.dac import DAC
 from coterie.strategies.delusional_oracle import DelusionalOracle
-from coterie.strategies.fedavg import FedAvg
 from coterie.strategies.gossip import Gossip
 from coterie.strategies.greedy import Greedy
 from coterie.strategies.hast import HAST
-from coterie.strategies.ifca import IFCA
-from coterie.strategies.kin import Kin
+from coterie.strategies.kin.kin import Kin
 from coterie.strategies.local import Local
 from coterie.strategies.oracle import Oracle
 from coterie.strategies.panm import PANM
 from coterie.strategies.pens import PENS
 from coterie.strategies.random import Random
 from coterie.strategies.random_weighted import RandomWeighted
-from coterie.strategies.server import ServerStrategy
+from coterie.strategies.server.central import Central
+from coterie.strategies.server.fedavg import FedAvg
+from coterie.strategies.server.ifca import IFCA
+from coterie.strategies.server.server_strategy import ServerStrategy
+from coterie.strategies.strategy import Strategy
 
 STRATEGIES: dict[str, type[Strategy] | type[ServerStrategy]] = {
     strategy.name: strategy

@@ -7,11 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from coterie.config import RunConfig, with_changes
 from coterie.data.drift import NoDrift
 from coterie.errors import ConfigError, nearest
-from coterie.presets import find_preset
-from coterie.presets.base import Preset, Variant
+from coterie.experiments.config import RunConfig, with_changes
+from coterie.experiments.presets import find_preset
+from coterie.experiments.presets.preset import Preset, Variant
 
 NUM_TESTS = 5
 """How often models are tested in a setting whose data stay; tests take long."""

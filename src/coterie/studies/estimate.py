@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from coterie.config import RunConfig
-from coterie.execution import Run
+from coterie.experiments.config import RunConfig
+from coterie.experiments.run_folder import RunFolder
 from coterie.models.architectures import architecture
-from coterie.simulation.records import read_table
+from coterie.runtime.run_tables import read_table
 
 OPERATIONS_PER_SECOND = 4e9
 """Multiplications of one thread, before anything has been measured."""
@@ -49,7 +49,9 @@ def _of_one_sample(name: str) -> int:
     return total
 
 
-def seconds_left(waiting: Iterable[RunConfig], finished: Iterable[Run], threads: int) -> float:
+def seconds_left(
+    waiting: Iterable[RunConfig], finished: Iterable[RunFolder], threads: int
+) -> float:
     """Return about how many seconds runs will take, measured by those that have finished."""
     done = seconds = 0.0
     for run in finished:

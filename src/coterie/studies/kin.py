@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from coterie.data.drift import NoDrift
-from coterie.presets import find_preset
-from coterie.presets.base import Preset, Variant, bare
+from coterie.experiments.presets import find_preset
+from coterie.experiments.presets.preset import Preset, Variant, bare
 from coterie.strategies import make_strategy
 from coterie.studies.base import Setting, Study
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from coterie.presets import find_preset
-from coterie.presets.base import Preset, Variant
-from coterie.presets.published import published_tables
+from coterie.experiments.presets import find_preset
+from coterie.experiments.presets.preset import Preset, Variant
+from coterie.experiments.published import published_tables
 from coterie.studies.base import Setting, Study
 
 STEP = 50

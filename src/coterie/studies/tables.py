@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from coterie.comparing.sheets import UNKNOWN, Row, Sheet
-from coterie.comparing.statistics import TEST, corrected, paired_difference
-from coterie.reports.tables import confidence
+from coterie.reports.comparison_tables import UNKNOWN, Row, Sheet
+from coterie.results.statistics import TEST, confidence, corrected, paired_difference
 from coterie.studies.results import HARM, Result
 
 OURS = "kin"

@@ -14,8 +14,8 @@ from coterie.data.scenario import PeerSettings, Scenario
 from coterie.data.shifts import RotationShift
 from coterie.learning.trainer import EvaluateJob, ModelReference, TrainingSettings, TrainJob
 from coterie.models.architectures import ARCHITECTURES
-from coterie.simulation.settings import SimulationSettings
-from coterie.simulation.simulator import Simulation
+from coterie.runtime.settings import SimulationSettings
+from coterie.simulation.simulation import Simulation
 from coterie.strategies import make_strategy
 
 SIZES = [1, 2, 3, 5, 8, 9, 13, 21, 34, 40, 7, 40, 1]

@@ -19,10 +19,10 @@ from coterie.learning.native.trainer import NativeTrainer
 from coterie.learning.parallel import ParallelTrainer
 from coterie.learning.torch_trainer import TorchTrainer
 from coterie.learning.trainer import ModelReference, TrainingSettings, TrainJob, Workspace
-from coterie.memory import shared_array
 from coterie.models.vector import initial_vector
-from coterie.simulation.settings import SimulationSettings
-from coterie.simulation.simulator import Simulation
+from coterie.processes.shared_memory import shared_array
+from coterie.runtime.settings import SimulationSettings
+from coterie.simulation.simulation import Simulation
 from coterie.strategies.random import Random
 
 WITHOUT = "the compiled trainer was not built"

@@ -10,8 +10,8 @@ import pytest
 from harmed_peers import SAVE, TRAIN
 from peer_processes import PeerProcess, eventually, lay_out_swarm, network
 
-from coterie.peer.results import RUN
-from coterie.simulation.checkpoint import Checkpoints
+from coterie.peer.peer_run import RUN
+from coterie.runtime.checkpoints import Checkpoints
 
 
 def resumed_after(peer: PeerProcess) -> int:

@@ -16,8 +16,8 @@ import pytest
 from harmed_peers import TRAIN
 from peer_processes import PeerProcess, copy_of, eventually, lay_out_swarm
 
-from coterie.peer.results import RUN
-from coterie.swarm.folders import free_ports
+from coterie.peer.peer_run import RUN
+from coterie.swarm.peer_folders import free_ports
 
 CLOCK = r"""
 #define _GNU_SOURCE
@@ -51,7 +51,7 @@ time_t time(time_t *where) {
     return exact.tv_sec;
 }
 """
-RUN_PEER = "import sys; sys.argv[1:1] = ['peer', 'run']; from coterie.cli import main; main()"
+RUN_PEER = "import sys; sys.argv[1:1] = ['peer', 'run']; from coterie.cli.main import main; main()"
 
 
 def checkpoints(peer: PeerProcess) -> list[Path]:

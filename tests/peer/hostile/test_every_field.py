@@ -32,16 +32,17 @@ from payloads import put_together, taken_apart
 from peer.network_of_peers import raw_call, raw_channel
 from rogues import Offence, Rogue
 
-from coterie.peer import meeting
-from coterie.peer.identity import create_identity
-from coterie.peer.rejections import Reason
-from coterie.peer.transport import service
-from coterie.peer.transport.greetings import hello
-from coterie.peer.transport.interface import Model, Part, Phase, Published
-from coterie.peer.transport.service import Method
+from coterie.peer.discovery import discovery
+from coterie.peer.refusals import Reason
+from coterie.peer.security.identity import create_identity
+from coterie.peer.transport.hello import hello
+from coterie.peer.transport.service_interface import PublishedModel
+from coterie.peer.wire import methods
 from coterie.peer.wire import protocol_pb2 as wire
+from coterie.peer.wire.methods import Method
+from coterie.peer.wire.model import Model, Part, Phase
 from coterie.peer.wire.payload import Encoding, encode
-from coterie.simulation.records import read_table
+from coterie.runtime.run_tables import read_table
 
 
 def table(name: str, values: Iterable[float], ids: Iterable[bytes] | None = None) -> dict[str, Any]:
@@ -148,7 +149,7 @@ def a_model(foe: Rogue) -> wire.Manifest:
 async def manifest_of(channel: grpc.aio.Channel) -> wire.Manifest:
     """Return what the victim offers now."""
     request = wire.ManifestRequest(parts=[0]).SerializeToString()
-    data = await channel.unary_unary(service.GET_MANIFEST.path)(request, timeout=30)
+    data = await channel.unary_unary(methods.GET_MANIFEST.path)(request, timeout=30)
     return wire.Manifest.FromString(data)
 
 
@@ -171,18 +172,18 @@ def _nothing_unexpected(caplog, capfd):
 @pytest.fixture(autouse=True)
 def _no_calls_besides(monkeypatch):
     """Once they have met, the victim asks only what a test makes it ask."""
-    monkeypatch.setattr(meeting, "LATER_SECONDS", 10_000)
+    monkeypatch.setattr(discovery, "LATER_SECONDS", 10_000)
 
 
 ANSWERS = (
-    service.GET_MANIFEST,
-    service.PULL_MODEL,
-    service.AWAIT,
-    service.EXCHANGE_ADDRESSES,
-    service.HELLO,
-    service.ASK_SCORE,
+    methods.GET_MANIFEST,
+    methods.PULL_MODEL,
+    methods.AWAIT,
+    methods.EXCHANGE_ADDRESSES,
+    methods.HELLO,
+    methods.ASK_SCORE,
 )
-NO_FIELDS = (service.PUSH, service.TELL, service.GOODBYE)
+NO_FIELDS = (methods.PUSH, methods.TELL, methods.GOODBYE)
 
 
 def test_everything_is_tried():
@@ -206,16 +207,16 @@ def test_what_it_is_answered(tmp_path):
         async with attacked(tmp_path, KIN, table("verdicts", (0.5,))) as (victim, foe, lies):
             client = victim.client
             asks: dict[Method[Any, Any], Callable[[], Any]] = {
-                service.AWAIT: lambda: client.await_phase(foe.id, 0, Phase.ENTERED),
-                service.EXCHANGE_ADDRESSES: lambda: client.exchange_addresses(foe.id),
-                service.HELLO: lambda: client.hello(foe.id),
+                methods.AWAIT: lambda: client.await_phase(foe.id, 0, Phase.ENTERED),
+                methods.EXCHANGE_ADDRESSES: lambda: client.exchange_addresses(foe.id),
+                methods.HELLO: lambda: client.say_hello(foe.id),
             }
             for method in ANSWERS[:-1]:
                 cases = cases_of(method.reply.DESCRIPTOR)
                 refused = await lies.tell(method.name, cases, asks.get(method))
                 assert wrongly_treated(refused) == [], method.name
 
-            latest = Published(
+            latest = PublishedModel(
                 10**6, 9, time.monotonic(), Model({Part.MODEL: np.zeros(DIGITS.size, "f4")})
             )
 
@@ -237,7 +238,7 @@ def test_what_it_is_asked(tmp_path):
 
             async def greeting(_: Any) -> wire.HelloMessage:
                 fresh_record(foe)
-                return hello(foe.peer.station)
+                return hello(foe.peer.context)
 
             async def addresses(_: Any) -> wire.AddressList:
                 return wire.AddressList(addresses=[fresh_record(foe)])
@@ -255,20 +256,20 @@ def test_what_it_is_asked(tmp_path):
                 return wire.TellRequest(value=0.5, round=1)
 
             async def leaving(_: Any) -> wire.GoodbyeMessage:
-                return wire.GoodbyeMessage(instance=foe.peer.members.instance)
+                return wire.GoodbyeMessage(instance=foe.peer.address_book.instance)
 
             honest = {
-                service.HELLO: greeting,
-                service.AWAIT: phase,
-                service.GET_MANIFEST: newest,
-                service.PULL_MODEL: payload_of,
-                service.TELL: number,
-                service.GOODBYE: leaving,
-                service.EXCHANGE_ADDRESSES: addresses,
+                methods.HELLO: greeting,
+                methods.AWAIT: phase,
+                methods.GET_MANIFEST: newest,
+                methods.PULL_MODEL: payload_of,
+                methods.TELL: number,
+                methods.GOODBYE: leaving,
+                methods.EXCHANGE_ADDRESSES: addresses,
             }
             for method, request in honest.items():
                 await ask_each(victim, foe, method, request)
-            await ask_all(victim, foe, service.EXCHANGE_ADDRESSES, signed_records(foe))
+            await ask_all(victim, foe, methods.EXCHANGE_ADDRESSES, signed_records(foe))
 
     asyncio.run(scenario())
 
@@ -292,11 +293,11 @@ def test_who_has_not_said_hello_is_not_heard(tmp_path):
     async def scenario() -> None:
         async with attacked(tmp_path, KIN, table("verdicts", (0.5,))) as (victim, _, _):
             stranger = create_identity(tmp_path / "stranger", "stranger")
-            victim.station.trust.add(stranger.certificate_pem)
+            victim.context.trust.add(stranger.certificate_pem)
             number = wire.TellRequest(value=0.5, round=1).SerializeToString()
             async with raw_channel(stranger, victim.address, victim.roots) as channel:
-                assert (await raw_call(channel, service.TELL, number))[1] == "not-wanted"
-            assert victim.station.rejections.of(stranger.peer_id) == {Reason.NOT_WANTED: 1}
+                assert (await raw_call(channel, methods.TELL, number))[1] == "not-wanted"
+            assert victim.context.refused.of(stranger.peer_id) == {Reason.NOT_WANTED: 1}
 
     asyncio.run(scenario())
 
@@ -310,7 +311,7 @@ def test_models_it_is_shown(tmp_path):
             async def score(_: Any) -> wire.ScoreRequest:
                 return wire.ScoreRequest(manifest=a_model(foe), metric="loss")
 
-            await ask_each(victim, foe, service.ASK_SCORE, score)
+            await ask_each(victim, foe, methods.ASK_SCORE, score)
 
     asyncio.run(scenario())
 
@@ -322,7 +323,7 @@ def test_models_that_are_pushed_to_it(tmp_path):
             async def push(_: Any) -> wire.PushRequest:
                 return wire.PushRequest(manifest=a_model(foe))
 
-            await ask_each(victim, foe, service.PUSH, push)
+            await ask_each(victim, foe, methods.PUSH, push)
             # Whole and well-formed, but there is no model to hold.
             message = encode(Model({}), DIGITS, frozenset({Part.MESSAGE}), Encoding.FLOAT32)
             foe.announced[message.digest] = Offence(b"".join(d for _, d in message.chunks(0)))
@@ -331,7 +332,7 @@ def test_models_that_are_pushed_to_it(tmp_path):
             manifest.parts[:] = [int(Part.MESSAGE)]
             request = wire.PushRequest(manifest=manifest).SerializeToString()
             async with raw_channel(foe.identity, victim.address, victim.roots) as channel:
-                told = await raw_call(channel, service.PUSH, request)
+                told = await raw_call(channel, methods.PUSH, request)
             await victim.ends_a_round()
             assert told[1] == "malformed"
 

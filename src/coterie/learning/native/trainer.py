@@ -16,13 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.errors import ConfigError
-from coterie.learning.native.library import (
-    OPTIMIZERS,
-    EvaluateCall,
-    Library,
-    TrainCall,
-    Training,
-)
+from coterie.learning.native.library import OPTIMIZERS, EvaluateCall, Library, TrainCall, Training
 from coterie.learning.native.network import Network, address, data_at
 from coterie.learning.native.program import Step
 from coterie.learning.trainer import (

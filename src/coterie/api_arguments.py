@@ -1,0 +1,156 @@
+"""What `coterie.simulate` takes: ordinary variations are accepted, slips are named."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, TypeAlias
+
+from torch import nn
+
+from coterie.data.peer_arrays import PARTS, PeerData
+from coterie.errors import ConfigError, DataError
+from coterie.runtime.settings import SimulationSettings
+from coterie.settings import checked
+from coterie.strategies import DEFAULT_STRATEGY, ServerStrategy, Strategy, make_strategy
+from coterie.strategies.catalogue import check_options
+
+AnyStrategy: TypeAlias = Strategy | ServerStrategy
+Build: TypeAlias = Callable[[], nn.Module]
+StrategyArgument: TypeAlias = (
+    str | Mapping[str, Any] | AnyStrategy | Callable[[], AnyStrategy] | None
+)
+"""A name, a name with options, a strategy to make others like, or what makes one for each peer."""
+SettingsArgument: TypeAlias = SimulationSettings | Mapping[str, Any] | None
+PeerArgument: TypeAlias = PeerData | tuple[Any, Any, Any] | Mapping[str, Any]
+
+_EXAMPLE = "such as lambda: nn.Linear(20, 2)"
+
+
+def checked_build(build: Build) -> Build:
+    """Return what makes a new module at each call; raise a ConfigError if it does not."""
+    if isinstance(build, nn.Module):
+        raise ConfigError(
+            f"build is a module, a {type(build).__name__}, but every peer needs a module of its "
+            f"own: give a function that returns a new one, {_EXAMPLE}."
+        )
+    if not callable(build):
+        raise ConfigError(
+            f"build is {_named(build)}, but a function that returns a new module is needed, "
+            f"{_EXAMPLE}."
+        )
+    _check_takes_nothing("build", build, _EXAMPLE)
+    module = build()
+    if not isinstance(module, nn.Module):
+        raise ConfigError(f"build() returned {_named(module)}, but a torch module is needed.")
+    if build() is module:
+        raise ConfigError(
+            "build() returned the same module twice, but every peer needs a module of its own: "
+            f"make the module inside of the function, {_EXAMPLE}."
+        )
+    return build
+
+
+def strategy_maker(strategy: StrategyArgument) -> Callable[[], AnyStrategy]:
+    """Return what makes a new strategy for each peer."""
+    match strategy:
+        case None:
+            return partial(make_strategy, DEFAULT_STRATEGY)
+        case str():
+            return partial(make_strategy, strategy)
+        case Mapping():
+            options = {key: value for key, value in strategy.items() if key != "name"}
+            return partial(make_strategy, str(strategy.get("name", DEFAULT_STRATEGY)), options)
+        case Strategy() | ServerStrategy():
+            # Peers must not share what a strategy remembers: the given one is only a model.
+            options = strategy.options()
+            check_options(strategy)
+            return partial(type(strategy), **{name: options[name] for name in strategy.given})
+    if not callable(strategy):
+        raise ConfigError(
+            f"strategy is {_named(strategy)}, but a name such as 'dac', {{'name': 'dac', 'tau': "
+            "10}, a strategy class, or a function that returns a new strategy is needed."
+        )
+    _check_takes_nothing("strategy", strategy, "such as lambda: DAC(tau=10)")
+    made = strategy()
+    if not isinstance(made, Strategy | ServerStrategy):
+        raise ConfigError(f"strategy() returned {_named(made)}, but a strategy is needed.")
+    if strategy() is made:
+        raise ConfigError(
+            "strategy() returned the same strategy twice, but every peer needs one of its own: "
+            "make it inside of the function, such as lambda: DAC(tau=10)."
+        )
+    check_options(made)
+    return strategy
+
+
+def checked_settings(settings: SettingsArgument) -> SimulationSettings:
+    """Return settings; those given by name become settings."""
+    if settings is None:
+        return SimulationSettings()
+    if isinstance(settings, SimulationSettings):
+        return settings
+    if isinstance(settings, Mapping):
+        return checked(SimulationSettings, settings)
+    raise ConfigError(
+        f"settings is {_named(settings)}, but SimulationSettings(rounds=20) or {{'rounds': 20}} is "
+        "needed."
+    )
+
+
+def checked_peers(peers: Iterable[PeerArgument]) -> list[PeerData]:
+    """Return the peers' data; tuples and dicts of three parts become PeerData."""
+    if isinstance(peers, PeerData):
+        raise DataError("peers is the data of one peer: give a list with one PeerData per peer.")
+    if isinstance(peers, Mapping | str) or not isinstance(peers, Iterable):
+        raise DataError(
+            f"peers is {_named(peers)}, but a list with one PeerData per peer is needed."
+        )
+    return [_peer_data(number, peer) for number, peer in enumerate(peers)]
+
+
+def _peer_data(number: int, peer: PeerArgument) -> PeerData:
+    if isinstance(peer, PeerData):
+        return peer
+    if isinstance(peer, tuple | list) and len(peer) == len(PARTS):
+        return PeerData(*peer)
+    if isinstance(peer, Mapping) and set(peer) == set(PARTS):
+        return PeerData(**peer)
+    raise DataError(
+        f"Peer {number} is {_named(peer)}, but PeerData(train=…, validation=…, test=…) is needed, "
+        "each of them (inputs, targets)."
+    )
+
+
+def checked_threads(threads: int | None, default: int) -> int:
+    """Return the number of threads."""
+    if threads is None:
+        return default
+    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+        raise ConfigError(f"threads is {threads!r}, but a whole number of at least 1 is needed.")
+    return threads
+
+
+def _check_takes_nothing(name: str, function: Callable[..., object], example: str) -> None:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return  # some compiled callables do not tell
+    try:
+        signature.bind()
+    except TypeError as error:
+        raise ConfigError(
+            f"{name} is called without arguments, but {getattr(function, '__name__', 'it')} needs "
+            f"some ({error}): wrap it into a function, {example}."
+        ) from None
+
+
+def _named(value: object) -> str:
+    """Return words for a value of a wrong type."""
+    if value is None:
+        return "None"
+    if isinstance(value, str | int | float | bool):
+        return repr(value)
+    kind = type(value).__name__
+    return f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"

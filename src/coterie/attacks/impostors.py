@@ -1,0 +1,119 @@
+"""Strategies of poisoned peers: honest before some round, and something else from then on."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.strategies.options import State
+from coterie.strategies.requests import Message, Metric, Plan, Report, Request
+from coterie.strategies.strategy import Estimates, Me, Strategy
+from coterie.strategies.wrong_cluster import WrongCluster
+
+
+class Impostor(Strategy):
+    """Stands before an honest strategy, and is it in all that is not said otherwise."""
+
+    # An impostor may know what the honest strategy must not: see `_told`.
+    uses_ground_truth = True
+
+    def __init__(self, honest: Strategy, from_round: int) -> None:
+        self.honest = honest
+        self._from_round = from_round
+        self._has_begun = False
+
+    def round(self, me: Me) -> Plan:
+        """Be honest, or misbehave."""
+        self._has_begun = me.round >= self._from_round
+        return self._misbehave(me) if self._has_begun else self.honest.round(self._told(me))
+
+    @abstractmethod
+    def _misbehave(self, me: Me) -> Plan:
+        """Yield the requests of a round once the time has come."""
+
+    def _told(self, me: Me) -> Me:
+        """Return what the honest strategy may know."""
+        return me if self.honest.uses_ground_truth else replace(me, truth=None)
+
+    def message(self) -> Message:
+        """Say what the honest strategy says."""
+        return self.honest.message()
+
+    def required_metrics(self) -> frozenset[Metric]:
+        """Return the metrics of the honest strategy."""
+        return self.honest.required_metrics()
+
+    def neighbours(self) -> npt.NDArray[np.int64] | None:
+        """Return the list of the honest strategy."""
+        return self.honest.neighbours()
+
+    def estimates(self, me: Me) -> Estimates | None:
+        """Return what the honest strategy believes."""
+        return self.honest.estimates(self._told(me))
+
+    def save(self) -> State:
+        """Return what the honest strategy remembers; an impostor goes by the round alone."""
+        return self.honest.save()
+
+    def restore(self, state: State) -> None:
+        """Take back what `save` returned."""
+        self.honest.restore(state)
+
+
+class DeludedImpostor(Impostor):
+    """Merges with peers of other true clusters; what it says was found while it was honest."""
+
+    name = "deluded impostor"
+    summary = "honest, then deluded"
+    usual_fetches = 5
+    """For strategies that have no such option."""
+
+    def _misbehave(self, me: Me) -> Plan:
+        return WrongCluster(getattr(self.honest, "fetches", self.usual_fetches)).round(me)
+
+
+class Liar(Impostor):
+    """Says the opposite of what the honest strategy found about others; its models are honest."""
+
+    name = "liar"
+    summary = "honest, then a liar"
+
+    def _misbehave(self, me: Me) -> Plan:
+        plan, answer = self.honest.round(self._told(me)), None
+        while True:
+            try:
+                request: Request = plan.send(answer)
+            except StopIteration:
+                return
+            if isinstance(request, Report):
+                request = Report({peer: 1.0 - value for peer, value in request.values.items()})
+            answer = yield request
+
+    def message(self) -> Message:
+        """Turn the honest message round."""
+        honest = self.honest.message()
+        return _reversed(honest) if self._has_begun else honest
+
+
+def _reversed(message: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+    """Turn every array of floats round; numbers of peers stay."""
+    return {
+        name: _opposite(values) if values.dtype.kind == "f" else values
+        for name, values in message.items()
+    }
+
+
+def _opposite(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return 1 − v for shares, and otherwise lowest + highest − v; what is unknown stays so."""
+    known = values[np.isfinite(values)]
+    if not len(known):
+        return values
+    lowest, highest = known.min(), known.max()
+    is_share = lowest >= 0 and highest <= 1
+    whole = values.dtype.type(1) if is_share else lowest + highest
+    return np.where(np.isfinite(values), whole - values, values)

@@ -1,0 +1,119 @@
+"""`coterie bench`: how fast this machine is, with torch and with compiled code."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from coterie.cli import console
+from coterie.cli.options import Threads
+from coterie.errors import StorageError
+
+if TYPE_CHECKING:
+    from coterie.benchmarking.report import Report
+    from coterie.benchmarking.timing import Effort, Tick
+
+
+def bench(
+    models: Annotated[
+        str | None,
+        typer.Option(
+            help="Architectures, separated by commas; all that compiled code trains, if not given.",
+            show_default=False,
+        ),
+    ] = None,
+    threads: Threads = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A few seconds' look: small sizes, two repeats.")
+    ] = False,
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", metavar="FILE", help="Keep the figures.", show_default=False),
+    ] = None,
+) -> None:
+    """Measure how fast this machine trains and evaluates: torch beside compiled code."""
+    from coterie.benchmarking.models import MODELS
+    from coterie.benchmarking.timing import FULL, QUICK
+    from coterie.models.architectures import architecture
+    from coterie.storage.files import write_text
+
+    names = [name.strip() for name in models.split(",")] if models else list(MODELS)
+    for name in names:
+        architecture(name)  # refuses what it does not know
+    if json_file is not None:
+        _check_writable(json_file)
+    report = _measure(names, QUICK if quick else FULL, threads or os.cpu_count() or 1)
+    for part in report.parts():
+        console.out.print(part, highlight=False)
+    if json_file is not None:
+        write_text(json_file, json.dumps(report.figures(), indent=2) + "\n")
+        console.out.print(f"Kept in {json_file}", soft_wrap=True, highlight=False, markup=False)
+
+
+def _check_writable(file: Path) -> None:
+    """Refuse a file that cannot be written before minutes are spent on measuring."""
+    folder = file.parent
+    if not folder.is_dir():
+        raise StorageError(
+            f"Cannot keep the figures in {file}: there is no folder {folder}. Make it first, or "
+            "choose another file with --json."
+        )
+    if file.is_dir() or not os.access(folder, os.W_OK):
+        raise StorageError(
+            f"Cannot keep the figures in {file}: "
+            f"{'it is a folder' if file.is_dir() else f'{folder} may not be written to'}. Choose "
+            "another file with --json."
+        )
+
+
+def _measure(names: Sequence[str], effort: Effort, threads: int) -> Report:
+    from coterie.benchmarking.machine import machine
+    from coterie.benchmarking.models import measure_model
+    from coterie.benchmarking.report import Report
+    from coterie.benchmarking.rounds import describe_round, measure_rounds, num_laps, round_config
+
+    steps = len(names) * effort.repeats + num_laps(effort)
+    with show_progress(steps, console.errors) as tick:
+        return Report(
+            machine(),
+            effort,
+            [measure_model(name, effort, tick) for name in names],
+            describe_round(round_config(effort)),
+            measure_rounds(effort, threads, tick),
+        )
+
+
+@contextmanager
+def show_progress(steps: int, console: Console) -> Iterator[Tick]:
+    """Show how far it is: a bar on a terminal, elsewhere a line for each part."""
+    # Drawn from here and not by a thread of its own, whose CPU time would be measured.
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        disable=not console.is_terminal,
+        auto_refresh=False,
+    )
+    task = bar.add_task("starting", total=steps)
+    told: set[str] = set()
+
+    def tick(part: str) -> None:
+        if not console.is_terminal and part not in told:
+            told.add(part)
+            console.print(f"Measuring {part}", highlight=False, markup=False)
+        bar.update(task, advance=1, description=part)
+        bar.refresh()
+
+    with bar:
+        bar.refresh()
+        yield tick

@@ -1,1 +1,0 @@
-"""What `coterie compare` says: strategies side by side, and which differences are luck."""

@@ -1,0 +1,131 @@
+"""A user's own arrays as a world: one set of train, validation and test data per peer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.data.labelled_dataset import check_samples
+from coterie.data.peer_datasets import World
+from coterie.data.pools import PeerSamples, Pool, Samples
+from coterie.errors import ConfigError, DataError
+from coterie.processes.shared_memory import shared_array
+
+Part = tuple[npt.ArrayLike, npt.ArrayLike]
+"""Inputs (n, *shape) and targets (n,): integers to classify, floats for regression."""
+
+
+@dataclass(frozen=True)
+class PeerData:
+    """What one peer has; each part is (inputs, targets), arrays or CPU tensors."""
+
+    train: Part | None = None
+    validation: Part | None = None
+    test: Part | None = None
+
+
+class OwnData(World):
+    """Data that stay with their peers and do not change over time.
+
+    Inputs are used as they are given: scale images to about [-1, 1] beforehand.
+    """
+
+    def __init__(self, peers: Sequence[PeerData], clusters: Sequence[int] | None = None) -> None:
+        if not peers:
+            raise ConfigError("There must be at least one peer with data.")
+        self.num_peers = len(peers)
+        self._clusters = np.asarray(clusters if clusters is not None else [0] * len(peers))
+        wrong_kind = self._clusters.shape != (len(peers),) or self._clusters.dtype.kind not in "iu"
+        if wrong_kind or self._clusters.min() < 0:
+            raise ConfigError(
+                f"clusters must be one number ≥ 0 for each of the {len(peers)} peers, not "
+                f"{self._clusters.tolist()}."
+            )
+        self.cluster_names = tuple(f"cluster {n}" for n in range(int(self._clusters.max()) + 1))
+        inputs, targets = _numbers("Peer 0, train data", peers[0].train)
+        self.input_shape = tuple(inputs.shape[1:])
+        self.is_classification = targets.dtype.kind in "iu"
+        parts = [
+            [self._checked(f"Peer {number}, {name} data", getattr(peer, name)) for name in PARTS]
+            for number, peer in enumerate(peers)
+        ]
+        self.pools = [self._pool([part for mine in parts for part in mine])]
+        ends = np.cumsum([len(targets) for mine in parts for _, targets in mine]).tolist()
+        views = [Samples(0, start, end) for start, end in zip([0, *ends], ends, strict=False)]
+        self._views = [PeerSamples(*views[3 * n : 3 * n + 3]) for n in range(len(peers))]
+        highest = int(self.pools[0].targets.max())
+        self.num_outputs = highest + 1 if self.is_classification else 1
+
+    def step_of(self, round_number: int) -> int:
+        """One step, for ever."""
+        return 0
+
+    def clusters(self, step: int) -> npt.NDArray[np.int64]:
+        """Return the clusters the user named, (K,)."""
+        return self._clusters
+
+    def enter(self, step: int) -> list[PeerSamples]:
+        """Return each peer's views."""
+        return self._views
+
+    def _checked(
+        self, where: str, part: Part | None
+    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[Any]]:
+        samples, labels = _numbers(where, part)
+        if (labels.dtype.kind in "iu") != self.is_classification:
+            raise DataError(f"{where}: targets are {labels.dtype}, unlike those of peer 0.")
+        if labels.ndim != 1 or samples.shape[1:] != self.input_shape:
+            hint = ""
+            if labels.ndim == 2:
+                hint = " Give one target per sample: targets.argmax(axis=1) of one-hot labels, or "
+                hint += "targets.squeeze(1) of a single column."
+            shape = "".join(f", {size}" for size in self.input_shape)
+            raise DataError(
+                f"{where}: inputs {samples.shape} and targets {labels.shape} were given, but "
+                f"(n{shape}) and (n,) were expected.{hint}"
+            )
+        check_samples(where, samples, labels)
+        if self.is_classification and labels.min() < 0:
+            raise DataError(f"{where}: label {labels.min()} is negative.")
+        return samples, labels
+
+    def _pool(self, parts: list[tuple[npt.NDArray[np.float32], npt.NDArray[Any]]]) -> Pool:
+        """Copy everything once into shared memory, where worker processes see it."""
+        rows = sum(len(targets) for _, targets in parts)
+        pool = Pool(
+            shared_array((rows, *self.input_shape), np.float32),
+            shared_array((rows,), np.int64 if self.is_classification else np.float32),
+        )
+        np.concatenate([inputs for inputs, _ in parts], out=pool.inputs)
+        np.concatenate([targets for _, targets in parts], out=pool.targets, casting="unsafe")
+        return pool
+
+
+def _numbers(where: str, part: Part | None) -> tuple[npt.NDArray[np.float32], npt.NDArray[Any]]:
+    """Return inputs as float32 and targets as they are, if both are numbers; True counts as 1."""
+    if part is None:
+        raise DataError(f"{where}: there are none, but (inputs, targets) are needed.")
+    if not isinstance(part, tuple | list) or len(part) != 2:
+        shape = getattr(part, "shape", None)
+        given = f"an array of shape {tuple(shape)}" if shape is not None else type(part).__name__
+        raise DataError(f"{where}: {given} was given, but a pair (inputs, targets) is needed.")
+    inputs, targets = part
+    try:
+        samples, labels = np.asarray(inputs, dtype=np.float32), np.asarray(targets)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{where}: these are not arrays of numbers: {error}") from None
+    if labels.dtype.kind == "b":
+        labels = labels.astype(np.int64)
+    if samples.ndim == 0 or labels.dtype.kind not in "iuf":
+        raise DataError(
+            f"{where}: inputs {samples.shape} and targets of type {labels.dtype} were given, but "
+            "an array of samples, and integer labels or float values, were expected."
+        )
+    return samples, labels
+
+
+PARTS = ("train", "validation", "test")

@@ -1,0 +1,248 @@
+"""The full configuration of a run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import Field, ValidationInfo, field_validator
+from torch import nn
+
+from coterie.data.catalogue import load_dataset
+from coterie.data.drift import Drift, NoDrift
+from coterie.data.labelled_dataset import Dataset
+from coterie.data.scenario import PeerSettings, Scenario
+from coterie.data.shifts import NoShift, Shift
+from coterie.data.synthetic import linear_regression
+from coterie.errors import ConfigError, nearest
+from coterie.models.architectures import architecture, check_fits
+from coterie.models.imagenet import load_imagenet_weights
+from coterie.runtime.settings import SimulationSettings
+from coterie.runtime.size_limits import ROW_BYTES, check_epochs, check_memory, check_models
+from coterie.settings import Settings, checked, read_settings
+from coterie.storage.yaml_text import parse_yaml
+from coterie.strategies import (
+    DEFAULT_STRATEGY,
+    STRATEGIES,
+    ServerStrategy,
+    Strategy,
+    make_strategy,
+)
+
+LINEAR = "linear-regression"
+"""The dataset name under which synthetic regression is made, one task per time it is named."""
+
+SAVED = {"saved": True}
+"""The context in which configurations are read that were checked when they were written."""
+
+
+def _absolute(path: Path | None) -> Path | None:
+    """Write a path out in full, so that a run can be resumed from another folder."""
+    return None if path is None else Path(os.path.abspath(os.path.expanduser(path)))
+
+
+class DataSettings(Settings):
+    """Which datasets are used and where local copies lie."""
+
+    datasets: tuple[str, ...] = Field(("digits",), min_length=1)
+    """Names from `coterie list`, .npz files, or linear-regression, one task each time."""
+    root: Path | None = None
+    """Folder with local copies; COTERIE_DATA or ~/.cache/coterie/data when not given."""
+    noise: float = Field(3.0, ge=0)
+    """The deviation of ε, for linear-regression only."""
+
+    @field_validator("datasets")
+    @classmethod
+    def _full_paths(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Write files out in full, so that a run can be resumed from another folder."""
+        return tuple(
+            os.path.abspath(name) if name.endswith(".npz") and os.path.exists(name) else name
+            for name in names
+        )
+
+    @field_validator("root")
+    @classmethod
+    def _full_root(cls, root: Path | None) -> Path | None:
+        return _absolute(root)
+
+
+class ModelSettings(Settings):
+    """Which architecture peers train."""
+
+    name: str = "digits-cnn"
+    """One of the models of `coterie list`."""
+    pretrained: Path | None = None
+    """The official ImageNet weights file, for resnet-18 only."""
+
+    @field_validator("pretrained")
+    @classmethod
+    def _full_path(cls, path: Path | None) -> Path | None:
+        return _absolute(path)
+
+
+class SwarmSettings(Settings):
+    """How real peers run, by `coterie swarm` only."""
+
+    own_pace: bool = False
+    """Whether each peer has its own pace; otherwise their rounds are aligned."""
+    network: dict[str, Any] = Field(default={})
+    """What differs from the defaults of `network` in a peer.yaml, such as deadlines."""
+
+
+class RunConfig(SimulationSettings):
+    """Everything that decides a run's results, and how often it is saved."""
+
+    preset: str = "own"
+    """Where the settings came from."""
+    label: str = Field(DEFAULT_STRATEGY, pattern=r"^\w[\w.+-]*$")
+    """What the run is called in tables."""
+    runtime: Literal["simulation", "network"] = "simulation"
+    """Who ran it: the simulator, or real peers that talked over a network (`coterie swarm`)."""
+    swarm: SwarmSettings = SwarmSettings()
+    data: DataSettings = DataSettings()
+    shift: Shift = NoShift()
+    drift: Drift = NoDrift()
+    peers: PeerSettings
+    model: ModelSettings = ModelSettings()
+    strategy: dict[str, Any] = Field(default={"name": DEFAULT_STRATEGY})
+    """The strategy's name and its options, see below."""
+    checkpoint_every: int = Field(10, ge=1)
+    """Rounds between checkpoints: what kill -9 can cost at most."""
+
+    @field_validator("strategy")
+    @classmethod
+    def _fill_in_options(cls, strategy: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        """Check the options and write out the defaults, lowered where there are fewer peers."""
+        if info.context == SAVED and strategy.get("name") not in STRATEGIES:
+            return strategy  # of a user's own file: only to go on with the run is it needed
+        options = {key: value for key, value in strategy.items() if key != "name"}
+        name = str(strategy.get("name", DEFAULT_STRATEGY))
+        made = make_strategy(name, options)
+        if "peers" in info.data:  # not if the group of peers has a mistake, which is said then
+            made.lower_defaults(info.data["peers"].count)
+        return {"name": name, **made.options()}
+
+    def strategy_options(self) -> dict[str, Any]:
+        """Return the strategy's options without its name."""
+        return {key: value for key, value in self.strategy.items() if key != "name"}
+
+
+def parse(settings: Mapping[str, Any]) -> RunConfig:
+    """Return a checked configuration; mistakes become a ConfigError that says what to do."""
+    return checked(RunConfig, settings)
+
+
+def with_changes(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
+    """Return the configuration with dotted keys changed, such as {"training.epochs": 1}."""
+    settings = config.model_dump(mode="json")
+    for key in _kinds_first(changes):
+        _set(settings, key, changes[key])
+    return parse(settings)
+
+
+def parse_change(
+    text: str, option: str = "--set", example: str = "training.epochs=1"
+) -> tuple[str, Any]:
+    """Read `dotted.key=value`, the value written as in YAML; `option` is where it was given."""
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise ConfigError(f"{option} {text}: write it as dotted.key=value, such as {example}.")
+    try:
+        return key.strip(), parse_yaml(value)
+    except ValueError as error:
+        raise ConfigError(f"{option} {text}: the value cannot be read; {error}") from None
+
+
+def check_sizes(configs: Iterable[RunConfig]) -> None:
+    """Find out before anything is written what cannot work in a network of this size."""
+    for config in configs:
+        strategy = make_strategy(config.strategy["name"], config.strategy_options())
+        check_size(config, strategy)
+        strategy.check(config.peers.count)
+        config.watch.check(config.peers.count)
+
+
+def check_size(config: RunConfig, strategy: Strategy | ServerStrategy) -> None:
+    """Refuse a run whose models, data or order of samples cannot be in memory."""
+    peers = config.peers
+    servers = strategy.num_models(1) if isinstance(strategy, ServerStrategy) else 0
+    size = architecture(config.model.name).num_parameters
+    check_models(peers.count, size, servers, compares_bests=config.compare_bests)
+    steps = config.drift.num_steps(config.rounds)
+    check_memory(
+        steps * peers.num_samples * ROW_BYTES,
+        f"{peers.count:,} peers with {peers.num_samples:,} samples, dealt out {steps:,} times,",
+        "Lower peers.count, peers.train_size, peers.validation_size or the number of shifts.",
+    )
+    options = config.strategy_options().items()
+    epochs = {f"strategy.{key}": value for key, value in options if key.endswith("epochs")}
+    for key, value in {"training.epochs": config.training.epochs, **epochs}.items():
+        check_epochs(value or 0, peers.train_size, key)
+
+
+def to_yaml(config: RunConfig) -> str:
+    """Return the configuration as YAML."""
+    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+
+def read_yaml(path: Path) -> RunConfig:
+    """Read a configuration that `to_yaml` wrote."""
+    return read_settings(RunConfig, path, SAVED)
+
+
+def build_model(config: RunConfig, num_outputs: int) -> nn.Module:
+    """Return a new module of the configured architecture."""
+    module = architecture(config.model.name).build(num_outputs)
+    if config.model.pretrained is not None:
+        load_imagenet_weights(config.model.pretrained, module)
+    return module
+
+
+def make_scenario(config: RunConfig) -> Scenario:
+    """Return the data of a run: who has what, and when it changes."""
+    sources = [_source(config, name, n) for n, name in enumerate(config.data.datasets)]
+    check_fits(architecture(config.model.name), sources[0].shape)
+    concepts = config.shift.concepts(sources, config.seed)
+    return Scenario(
+        sources, concepts, config.peers, config.drift, rounds=config.rounds, seed=config.seed
+    )
+
+
+def scenario_key(config: RunConfig) -> str:
+    """Return a text that is equal for runs on the very same data."""
+    return config.model_dump_json(include={"data", "shift", "drift", "peers", "rounds", "seed"})
+
+
+def _source(config: RunConfig, name: str, number: int) -> Dataset:
+    if name != LINEAR:
+        return load_dataset(name, config.data.root)
+    needed = config.peers.count * (config.peers.train_size + config.peers.validation_size)
+    return linear_regression(number, config.seed, needed, 1000, noise=config.data.noise)
+
+
+def _kinds_first(changes: Mapping[str, Any]) -> list[str]:
+    """Return the keys in order, but a kind before other settings of its group: it clears them."""
+    keys: dict[str, None] = {}
+    for key in changes:
+        kind = f"{key.rpartition('.')[0]}.kind"
+        keys.update(dict.fromkeys((kind, key) if kind in changes else (key,)))
+    return list(keys)
+
+
+def _set(settings: dict[str, Any], dotted: str, value: Any) -> None:
+    *groups, last = dotted.split(".")
+    place = settings
+    for depth, group in enumerate(groups):
+        where = ".".join(groups[: depth + 1])
+        if group in place and not isinstance(place[group], dict):
+            raise ConfigError(f"'{where}' is a single setting, so there is no '{dotted}'.")
+        if group not in place:
+            raise ConfigError(f"There is no group of settings '{where}'.{nearest(group, place)}")
+        place = place[group]
+    if last == "kind" and place.get("kind") != value:
+        # Another kind has other settings: the old ones would not fit.
+        place.clear()
+    place[last] = value

@@ -1,0 +1,133 @@
+"""Executes or continues one run until it is summed up in its folder."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.data.scenario import Scenario
+from coterie.errors import Interrupted, StorageError
+from coterie.experiments.config import build_model
+from coterie.experiments.run_folder import CLUSTERS, MODELS, SUMMARY, RunFolder
+from coterie.experiments.run_summary import summarise
+from coterie.learning.choice import Tell
+from coterie.runtime.checkpoints import Checkpoints
+from coterie.runtime.loop import run_to_end
+from coterie.runtime.recorder import Recorder
+from coterie.runtime.round import Round
+from coterie.simulation.result_warnings import concerns
+from coterie.simulation.simulation import Simulation
+from coterie.storage.files import (
+    explained,
+    locked,
+    write_atomically,
+    write_text,
+)
+from coterie.storage.tensor_files import write_tensors
+from coterie.strategies import make_strategy
+
+
+@dataclass(frozen=True)
+class RoundMetrics:
+    """What is shown of a finished round while a run goes on; NaN: not measured."""
+
+    round: int
+    validation_accuracy: float
+    validation_loss: float
+
+
+def execute(
+    run: RunFolder,
+    scenario: Callable[[], Scenario],
+    *,
+    threads: int,
+    on_round: Callable[[RoundMetrics], None] | None = None,
+    tell: Tell = print,
+    asked_to_stop: Callable[[], bool] | None = None,
+    how_to_continue: str,
+) -> None:
+    """Run, or resume, one run, unless it has finished.
+
+    After Ctrl-C in its last round it is finished, and then an `Interrupted` says so: there may be
+    other runs to come. Whoever gives `asked_to_stop` knows it.
+    """
+    with locked(run.folder):
+        if run.read_summary() is not None:
+            return
+        config, world = run.config, scenario()
+        write_text(run.folder / CLUSTERS, json.dumps(world.cluster_names))
+        recorder = Recorder(run.folder)
+        with Simulation(
+            world,
+            lambda: build_model(config, world.num_outputs),
+            lambda: make_strategy(config.strategy["name"], config.strategy_options()),
+            config,
+            threads=threads,
+            tell=tell,
+        ) as simulation:
+            try:
+                was_asked = run_to_end(
+                    simulation,
+                    recorder,
+                    Checkpoints(run.folder / "checkpoints"),
+                    checkpoint_every=config.checkpoint_every,
+                    on_round=(lambda now: on_round(_round_metrics(now))) if on_round else None,
+                    tell=tell,
+                    asked_to_stop=asked_to_stop,
+                )
+                finish(run, recorder, simulation)
+                if was_asked and asked_to_stop is None:
+                    raise Interrupted(f"Stopped; {run.folder.name} has finished.")
+            except StorageError as error:
+                # What was wrong before the first round would be wrong again.
+                if simulation.next_round > 0:
+                    error.add_note(how_to_continue)
+                raise
+
+
+def finish(run: RunFolder, recorder: Recorder, simulation: Simulation) -> None:
+    """Keep the best models, sum up, and drop the checkpoints, in this order."""
+    write_atomically(run.folder, lambda file: _write_models(file, simulation))
+    is_accuracy = simulation.world.is_classification
+    tested = summarise(
+        recorder.table("metrics"),
+        run.config.label,
+        run.config.seed,
+        simulation.world.cluster_names,
+        is_accuracy=is_accuracy,
+    )
+    losses, accuracies = simulation.state.validate_best()
+    honest = (accuracies if is_accuracy else losses)[~simulation.state.poisoning.peers]
+    reached = replace(
+        tested,
+        validation=float(honest.mean()),
+        warnings=concerns(simulation, recorder.table("metrics")),
+    )
+    write_text(run.folder / SUMMARY, json.dumps(asdict(reached), indent=2))
+    with explained(f"remove the checkpoints of {run.folder}"):
+        if (run.folder / "checkpoints").exists():  # real peers have their own
+            shutil.rmtree(run.folder / "checkpoints")
+
+
+def _write_models(file: BinaryIO, simulation: Simulation) -> str:
+    write_tensors(file, {"best": simulation.state.best}, {})
+    return MODELS
+
+
+def _round_metrics(now: Round) -> RoundMetrics:
+    return RoundMetrics(
+        now.number,
+        _known_mean(now.measures["validation_accuracy_trained"]),
+        _known_mean(now.measures["validation_loss_trained"]),
+    )
+
+
+def _known_mean(values: npt.NDArray[np.float64]) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else float("nan")

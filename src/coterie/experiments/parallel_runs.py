@@ -1,0 +1,167 @@
+"""Several pieces of work at the same time, each in a process of its own.
+
+Forked where that is safe, so that what a piece needs is there already and shared; else spawned.
+Each process talks to its parent over a pipe of its own: a killed one cannot leave a lock behind.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import BaseContext
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+import torch
+
+from coterie.errors import CoterieError, Interrupted, WorkerDied
+from coterie.learning.parallel import can_fork
+from coterie.processes.worker_process import follow, starting
+
+WAIT_SECONDS = 0.2
+"""How long a wish to stop may go unnoticed."""
+
+
+class Line:
+    """A worker's line to its parent."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def say(self, message: Any) -> None:
+        """Tell the parent something; it has to be plain data."""
+        self._connection.send(message)
+
+    def asked_to_stop(self) -> bool:
+        """Whether the parent wants this worker to end soon."""
+        return self._connection.poll()
+
+
+Work = Callable[[Line], None]
+Name = str
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """The last thing a worker says; a worker that never says it was killed."""
+
+    error: BaseException | None
+
+
+@dataclass(frozen=True)
+class _Worker:
+    name: Name
+    process: BaseProcess
+
+
+class SideBySide:
+    """Runs work, at most `count` pieces at a time."""
+
+    def __init__(
+        self,
+        count: int,
+        *,
+        on_message: Callable[[Name, Any], None],
+        on_end: Callable[[Name, BaseException | None], None],
+    ) -> None:
+        self._count = count
+        self._on_message = on_message
+        self._on_end = on_end
+        self._workers: dict[Connection, _Worker] = {}
+        self._context: BaseContext = multiprocessing.get_context("fork" if can_fork() else "spawn")
+
+    def run(self, work: Iterator[tuple[Name, Work]], asked_to_stop: Callable[[], bool]) -> None:
+        """Run all work; once asked to stop, start nothing more and ask the workers to end.
+
+        Whatever ends this, no worker is left.
+        """
+        told = False
+        try:
+            while self._fill_up(work, asked_to_stop) or self._workers:
+                if asked_to_stop() and not told:
+                    self._tell_to_stop()
+                    told = True
+                for connection in wait(list(self._workers), WAIT_SECONDS):
+                    if isinstance(connection, Connection):
+                        self._listen(connection)
+        finally:
+            self._end_all()
+
+    def _fill_up(self, work: Iterator[tuple[Name, Work]], stop: Callable[[], bool]) -> bool:
+        """Start workers up to the count; return whether there may be more work."""
+        while not stop() and len(self._workers) < self._count:
+            piece = next(work, None)
+            if piece is None:
+                return False
+            self._start(*piece)
+        return not stop()
+
+    def _start(self, name: Name, work: Work) -> None:
+        here, there = self._context.Pipe()
+        # multiprocessing's contexts have their Process only in their subclasses, for type checkers.
+        process: BaseProcess = self._context.Process(  # type: ignore[attr-defined]
+            target=_work, args=(there, work, os.getpid()), name=name
+        )
+        with starting():
+            process.start()
+        # Only the worker holds its end now: when it is gone, so is the connection.
+        there.close()
+        self._workers[here] = _Worker(name, process)
+
+    def _tell_to_stop(self) -> None:
+        for connection in self._workers:
+            with suppress(OSError):  # it has just ended
+                connection.send(None)
+
+    def _listen(self, connection: Connection) -> None:
+        worker = self._workers[connection]
+        try:
+            message = connection.recv()
+        except (EOFError, OSError):
+            worker.process.join()
+            message = _Ended(WorkerDied(_why(worker.process.exitcode)))
+        if not isinstance(message, _Ended):
+            self._on_message(worker.name, message)
+            return
+        worker.process.join()
+        del self._workers[connection]
+        connection.close()
+        self._on_end(worker.name, message.error)
+
+    def _end_all(self) -> None:
+        for worker in self._workers.values():
+            worker.process.kill()
+        for connection, worker in self._workers.items():
+            worker.process.join()
+            connection.close()
+        self._workers.clear()
+
+
+def _why(code: int | None) -> str:
+    killed = code is not None and code < 0
+    how = f"was killed ({signal.Signals(-code).name})" if killed and code else "died"
+    return (
+        f"its process {how}, most likely because memory ran out. Free some memory or use a "
+        "smaller --side-by-side, then resume; nothing up to its last checkpoint is lost."
+    )
+
+
+def _work(connection: Connection, work: Work, parent: int) -> None:
+    """Do a piece of work in a new process and say how it ended."""
+    follow(parent, heeds_sigterm_of="none")  # the parent ends workers with SIGKILL
+    torch.set_num_threads(1)
+    error: BaseException | None = None
+    try:
+        work(Line(connection))
+    except (CoterieError, Interrupted) as failure:
+        error = failure
+    except Exception:
+        # A defect: shown by the parent, with its traceback.
+        error = RuntimeError(traceback.format_exc())
+    connection.send(_Ended(error))

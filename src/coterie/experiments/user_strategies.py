@@ -1,0 +1,195 @@
+"""Strategies of a user's own file: loaded if the user names it, and noted in the folders of runs.
+
+RUN/strategy.json  where the class of a run's strategy came from, if it is not one of Coterie's
+
+Nothing is ever loaded because a run folder says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import inspect
+import json
+import shlex
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import ModuleType
+
+from pydantic import TypeAdapter, ValidationError
+
+from coterie.errors import ConfigError, StorageError
+from coterie.storage.files import explained, write_text
+from coterie.strategies import STRATEGIES
+from coterie.strategies.server.server_strategy import ServerStrategy
+from coterie.strategies.strategy import Strategy
+
+ORIGIN = "strategy.json"
+OPTION = "--strategy-file"
+StrategyClass = type[Strategy] | type[ServerStrategy]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where the class of a strategy is defined."""
+
+    strategy: str
+    module: str
+    qualified_name: str
+    file: str | None
+    """None: not in a file, such as in a notebook."""
+    sha256: str | None
+    """Of the file, when the run was begun."""
+
+
+def origin_of(name: str) -> Origin | None:
+    """Return where a strategy is defined; None for those of Coterie."""
+    kind = STRATEGIES[name]
+    if kind.__module__.partition(".")[0] == "coterie":
+        return None
+    file: Path | None = None
+    digest: str | None = None
+    try:
+        file = Path(inspect.getfile(kind)).resolve()
+        digest = _digest(file)
+    except (TypeError, OSError):
+        file = None
+    return Origin(name, kind.__module__, kind.__qualname__, str(file) if file else None, digest)
+
+
+def note_origin(folder: Path, name: str) -> None:
+    """Write into the folder of a run where its strategy is defined, unless it is Coterie's."""
+    origin = origin_of(name)
+    if origin is not None:
+        write_text(folder / ORIGIN, json.dumps(asdict(origin), indent=2))
+
+
+def noted_origin(folder: Path) -> Origin | None:
+    """Return where the strategy of a run was defined; None if that is not known."""
+    path = folder / ORIGIN
+    try:
+        with explained(f"read {path}"):
+            return TypeAdapter(Origin).validate_json(path.read_bytes())
+    except (StorageError, ValidationError):
+        return None
+
+
+def check_known(name: str, run: Path, command: str) -> None:
+    """Raise a ConfigError that says how to make a run's strategy known, unless it is."""
+    if name in STRATEGIES:
+        return
+    origin = noted_origin(run)
+    file, where = "FILE.py", "is not one of Coterie's. Name the Python file that defines it"
+    if origin is not None and origin.file is not None:
+        file, where = origin.file, f"is the class {origin.qualified_name} of {origin.file}"
+        where += ", which is not there any more" * (not Path(file).exists())
+    elif origin is not None:
+        where = f"is the class {origin.qualified_name} of {origin.module}, which was in no file"
+    raise ConfigError(
+        f"The strategy '{name}' of {run} {where}. Type: {command} {OPTION} {shlex.quote(file)}"
+    )
+
+
+def check_strategies(
+    strategies: Mapping[Path, str], command: str, tell: Callable[[str], None]
+) -> None:
+    """Raise a ConfigError unless the strategies of runs are known; tell which have changed."""
+    for run, name in strategies.items():
+        check_known(name, run, command)
+        if changed := _changed_since(name, run):
+            tell(changed)
+
+
+def _changed_since(name: str, run: Path) -> str | None:
+    """Say if the file of a strategy is not what it was when a run was begun."""
+    before = noted_origin(run)
+    now = origin_of(name) if before else None
+    if before is None or now is None or before.sha256 == now.sha256:
+        return None
+    return (
+        f"{now.file or now.module} has changed since {run.name} was begun: a part of its results "
+        f"is by the older version of '{name}'."
+    )
+
+
+def load_strategies(files: Iterable[str] | None) -> list[str]:
+    """Make the strategies of Python files known, each given as FILE.py or FILE.py:CLASS.
+
+    Return their names.
+    """
+    return [name for file in files or () for name in _load(file)]
+
+
+def _load(text: str) -> list[str]:
+    file, _, wanted = text.rpartition(":") if ".py:" in text else (text, "", "")
+    path = Path(file).expanduser()
+    if path.suffix != ".py" or not path.is_file():
+        what = "is not the name of a Python file" if path.suffix != ".py" else "is not there"
+        raise ConfigError(f"{OPTION} {text}: {path} {what}. Give FILE.py, or FILE.py:CLASS.")
+    found = {
+        kind.__name__: kind for kind in vars(_imported(path.resolve())).values() if _is_own(kind)
+    }
+    if wanted:
+        found = {name: kind for name, kind in found.items() if name == wanted}
+    if not found:
+        raise ConfigError(
+            f"{OPTION} {text}: there is no {wanted or 'strategy'} in it. A strategy is a class "
+            "derived from coterie.strategies.Strategy that has a name."
+        )
+    for kind in found.values():
+        _register(kind, text)
+    return [kind.name for kind in found.values()]
+
+
+def _imported(path: Path) -> ModuleType:
+    """Run a file as a module of its own name, with its folder on the path as `python FILE` does."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ConfigError(f"{OPTION} {path}: this is not a Python file.")
+    module = importlib.util.module_from_spec(spec)
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))
+    before = sys.modules.get(path.stem)
+    if before is not None and getattr(before, "__file__", None) != str(path):
+        raise ConfigError(
+            f"{OPTION} {path}: another module is called {path.stem}. Give the file another name."
+        )
+    sys.modules[path.stem] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[path.stem]
+        (*_, last) = traceback.extract_tb(error.__traceback__)
+        line = error.lineno if isinstance(error, SyntaxError) else last.lineno
+        raise ConfigError(
+            f"{OPTION} {path}: loading it failed in line {line}: {type(error).__name__}: {error}"
+        ) from None
+    return module
+
+
+def _is_own(kind: object) -> bool:
+    """Whether something is a strategy, with a name, that is not Coterie's."""
+    return (
+        isinstance(kind, type)
+        and issubclass(kind, Strategy | ServerStrategy)
+        and not inspect.isabstract(kind)
+        and isinstance(getattr(kind, "name", None), str)
+        and kind.__module__.partition(".")[0] != "coterie"
+    )
+
+
+def _register(kind: StrategyClass, text: str) -> None:
+    there = STRATEGIES.get(kind.name)
+    if there is not None and there.__module__ != kind.__module__:
+        raise ConfigError(
+            f"{OPTION} {text}: there is another strategy called '{kind.name}'. Give "
+            f"{kind.__name__} another name."
+        )
+    STRATEGIES[kind.name] = kind
+
+
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()

@@ -1,0 +1,123 @@
+"""The data and the model of one real peer."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from torch import nn
+
+from coterie.data.npz import read_peer
+from coterie.data.peer_arrays import OwnData, PeerData
+from coterie.data.peer_datasets import World
+from coterie.data.pools import PeerSamples, Samples
+from coterie.errors import ConfigError, DataError
+from coterie.models.architectures import architecture, check_fits
+from coterie.peer.peer_config import DataStep, PeerModelSettings
+
+
+class LocalPeerData(World):
+    """The data of one peer, which may change from one round to the next."""
+
+    def __init__(self, steps: Sequence[PeerData], begins: Sequence[int]) -> None:
+        parts = [OwnData([data]) for data in steps]
+        first = parts[0]
+        for number, part in enumerate(parts):
+            if (part.input_shape, part.is_classification) != (
+                first.input_shape,
+                first.is_classification,
+            ):
+                raise DataError(
+                    f"The data from round {begins[number]} on differ from those of round 0: "
+                    f"samples of shape {part.input_shape} instead of {first.input_shape}, or "
+                    "values instead of classes. Expected the same shape and type of targets."
+                )
+        self.num_peers = 1
+        self.cluster_names = ("unknown",)
+        self.input_shape = first.input_shape
+        self.is_classification = first.is_classification
+        self.num_outputs = max(part.num_outputs for part in parts)
+        self.pools = [pool for part in parts for pool in part.pools]
+        self._begins = np.asarray(begins)
+        self._views = [_moved(part.enter(0)[0], place) for place, part in enumerate(parts)]
+
+    def step_of(self, round_number: int) -> int:
+        """Return the data step of a round."""
+        return int(np.searchsorted(self._begins, round_number, side="right")) - 1
+
+    def clusters(self, step: int) -> npt.NDArray[np.int64]:
+        """Return one cluster: a real peer does not know the true clusters."""
+        return np.zeros(1, np.int64)
+
+    def enter(self, step: int) -> list[PeerSamples]:
+        """Return the peer's samples in a step."""
+        return [self._views[step]]
+
+
+def _moved(views: PeerSamples, pool: int) -> PeerSamples:
+    """Return the same samples as views of another pool."""
+    return PeerSamples(
+        *(
+            Samples(pool, view.start, view.stop)
+            for view in (views.train, views.validation, views.test)
+        )
+    )
+
+
+def read_local_data(steps: Sequence[DataStep], folder: Path) -> LocalPeerData:
+    """Read all data named in peer.yaml, which lies in `folder`."""
+    return LocalPeerData([_read(step, folder) for step in steps], [step.round for step in steps])
+
+
+def model_builder(
+    settings: PeerModelSettings, world: World, folder: Path
+) -> Callable[[], nn.Module]:
+    """Return a function that builds the model."""
+    if settings.function is not None:
+        build = imported(settings.function, folder, "model.function")
+        if not isinstance(build(), nn.Module):
+            raise ConfigError(f"model.function = {settings.function} returns no new torch module.")
+        return build
+    named = architecture(str(settings.name))
+    check_fits(named, world.input_shape)
+    outputs = settings.outputs or (named.default_outputs if world.is_classification else 1)
+    if world.num_outputs > outputs:
+        raise ConfigError(
+            f"model.outputs is {outputs}, but the labels of this peer go up to "
+            f"{world.num_outputs - 1}. Set it to the number of classes over all peers."
+        )
+    return lambda: named.build(outputs)
+
+
+def imported(name: str, folder: Path, setting: str) -> Callable[[], Any]:
+    """Return the function that a setting names as module:function."""
+    module_name, _, function_name = name.partition(":")
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    try:
+        found = getattr(importlib.import_module(module_name), function_name)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(
+            f"{setting} = {name} cannot be found: {error}. Expected a function of a module in "
+            f"{folder} or of an installed package."
+        ) from None
+    if not callable(found):
+        raise ConfigError(f"{setting} = {name} is not a function. Expected module:function.")
+    return found  # type: ignore[no-any-return]
+
+
+def _read(step: DataStep, folder: Path) -> PeerData:
+    if step.file is not None:
+        return read_peer(folder / step.file)
+    found = imported(str(step.function), folder, "data.function")()
+    if not isinstance(found, PeerData):
+        raise ConfigError(
+            f"data.function = {step.function} returned {type(found).__name__}. Expected a "
+            "coterie.PeerData."
+        )
+    return found

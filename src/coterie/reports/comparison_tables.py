@@ -1,0 +1,218 @@
+"""Comparisons for people: tables of texts that any format can write, and notes below them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from coterie.results.comparison import Compared, Line, Value
+from coterie.results.read_runs import about_poison
+from coterie.results.statistics import LEVELS, MIN_SEEDS, TEST, Difference
+
+UNKNOWN = "–"
+UNFINISHED = "†"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a sheet."""
+
+    cells: tuple[str, ...]
+    is_best: bool = False
+    ends_group: bool = False
+    """Whether a rule separates it from the next."""
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table of texts; the first `num_names` columns are names, the others numbers."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+    num_names: int = 1
+
+
+def sheets(compared: Compared, *, per_cluster: bool) -> list[Sheet]:
+    """Return what was reached and what it cost."""
+    results = _long_sheet(compared) if per_cluster else _wide_sheet(compared)
+    return [results, _costs_sheet(compared)]
+
+
+def _wide_sheet(compared: Compared) -> Sheet:
+    """One line per strategy, one column per cluster; the difference is that of the mean."""
+    rows: list[Row] = []
+    for line in compared.lines:
+        cells = [_named(line)]
+        cells += [_with_width(value.mean, value.width) for value in line.values.values()]
+        if compared.baseline is not None:
+            cells.append(_difference(line.values[compared.mean_part].difference))
+        cells.append(str(len(line.entries)))
+        published = list(_published_rows(compared, line))
+        ends = bool(compared.published)
+        rows.append(
+            Row(tuple(cells), line.label == compared.best, ends_group=ends and not published)
+        )
+        rows += published
+    against = () if compared.baseline is None else (f"against {compared.baseline}",)
+    header = ("strategy", *compared.parts, *against, "seeds")
+    return Sheet(_title(compared), header, tuple(rows), tuple(_notes(compared)))
+
+
+def _published_rows(compared: Compared, line: Line) -> Iterator[Row]:
+    values = line.values.values()
+    if all(value.published is None for value in values):
+        return
+    rest = ("",) * (1 + (compared.baseline is not None))
+    theirs = (_published(value) for value in values)
+    yield Row(("  published", *theirs, *rest))
+    yield Row(("  ours − published", *(_departure(value) for value in values), *rest), False, True)
+
+
+def _long_sheet(compared: Compared) -> Sheet:
+    """One line per strategy and cluster, each with its own difference."""
+    has_published = compared.published is not None
+    rows = []
+    for line in compared.lines:
+        for part, value in line.values.items():
+            cells = [_named(line), part, _with_width(value.mean, value.width)]
+            if compared.baseline is not None:
+                cells.append(_difference(value.difference))
+            if has_published:
+                cells.append(_published(value))
+            cells.append(str(len(line.entries)))
+            best = line.label == compared.best and part == compared.mean_part
+            rows.append(Row(tuple(cells), best, ends_group=part == compared.parts[-1]))
+    against = () if compared.baseline is None else (f"against {compared.baseline}",)
+    published = ("published",) if has_published else ()
+    unit = "%" if compared.is_accuracy else "mean"
+    header = ("strategy", "cluster", unit, *against, *published, "seeds")
+    return Sheet(_title(compared), header, tuple(rows), tuple(_notes(compared)), num_names=2)
+
+
+def _costs_sheet(compared: Compared) -> Sheet:
+    rows = tuple(
+        Row(
+            (
+                _named(line),
+                _number(line.costs.models, ",.0f"),
+                _number(line.costs.probes, ",.0f"),
+                _number(line.costs.megabytes, ",.1f"),
+                duration(line.costs.wall_seconds),
+                duration(line.costs.cpu_seconds),
+            )
+        )
+        for line in compared.lines
+    )
+    return Sheet(
+        f"{compared.preset}: sent and received per peer, and time per run",
+        ("strategy", "models", "of them probes", "MB", "wall", "CPU"),
+        rows,
+    )
+
+
+def _title(compared: Compared) -> str:
+    unit = " %" if compared.is_accuracy else ""
+    name = compared.measure.replace("-", " ")
+    if not compared.is_accuracy and not compared.lines[0].entries[0].run.is_accuracy:
+        name = name.replace("loss", "MSE")
+    return f"{compared.preset}: {name}{unit}, mean ± 95% interval over seeds"
+
+
+def _notes(compared: Compared) -> Iterator[str]:
+    if compared.baseline is not None:
+        yield from _about_differences(compared, compared.baseline)
+    yield from _about_yardsticks(compared)
+    for line in compared.lines:
+        for entry in line.entries:
+            if not entry.is_finished:
+                run = entry.run
+                yield (
+                    f"{UNFINISHED} {line.label} with seed {run.seed} has not finished: round "
+                    f"{run.last_round} of {run.config.rounds}, last tested after round "
+                    f"{run.last_tested}; no difference counts it."
+                )
+    yield from about_poison(
+        {line.label: [entry.run for entry in line.entries] for line in compared.lines}
+    )
+    if compared.published:
+        labels = {entry.run.config.label for line in compared.lines for entry in line.entries}
+        yield from compared.published.caption(labels).split("\n")
+
+
+def _about_differences(compared: Compared, baseline: str) -> Iterator[str]:
+    found = {
+        line.label: line.values[compared.mean_part].difference
+        for line in compared.lines
+        if line.label != baseline
+    }
+    tested = [each for each in found.values() if each and not math.isnan(each.p_value)]
+    if tested:
+        stars = ", ".join(
+            f"{'*' * (place + 1)} p < {level:g}" for place, level in enumerate(reversed(LEVELS))
+        )
+        many = f", Holm-corrected over {len(tested)} strategies" if len(tested) > 1 else ""
+        yield (
+            f"Against {baseline}: mean difference ± 95% interval on the same seeds; {stars} "
+            f"({TEST}{many})."
+        )
+    common = {label: each.num_pairs if each else 0 for label, each in found.items()}
+    few = [f"{label} ({count})" for label, count in common.items() if count < MIN_SEEDS]
+    if few:
+        yield (
+            f"Not tested, for want of {MIN_SEEDS} seeds that {baseline} has finished too: "
+            f"{', '.join(few)}."
+        )
+
+
+def _about_yardsticks(compared: Compared) -> Iterator[str]:
+    """Name the strategies that have what peers lack: they show what would be possible with it."""
+    runs = {line.label: line.entries[0].run for line in compared.lines}
+    found = [f"{label} ({run.advantage})" for label, run in runs.items() if run.advantage]
+    if found:
+        yield f"Yardsticks, not competitors: {', '.join(found)}."
+
+
+def _named(line: Line) -> str:
+    return f"{line.label} {UNFINISHED}" if line.num_unfinished else line.label
+
+
+def _with_width(mean: float, width: float | None, form: str = ".2f") -> str:
+    text = _number(mean, form)
+    return text if width is None or math.isnan(width) else f"{text} ± {abs(width):.2f}"
+
+
+def _difference(difference: Difference | None) -> str:
+    if difference is None:
+        return UNKNOWN
+    return f"{_with_width(difference.mean, difference.width, '+.2f')} {difference.mark}".strip()
+
+
+def _published(value: Value) -> str:
+    if value.published is None:
+        return ""
+    return _with_width(value.published, value.published_width)
+
+
+def _departure(value: Value) -> str:
+    known = value.published is not None and not math.isnan(value.mean)
+    return f"{value.mean - value.published:+.2f}" if known and value.published is not None else ""
+
+
+def _number(value: float, form: str) -> str:
+    return UNKNOWN if math.isnan(value) else f"{value:{form}}"
+
+
+def duration(seconds: float) -> str:
+    """Write a time as people say it: 12.3 s, 4 min 5 s, 2 h 10 min."""
+    if math.isnan(seconds):
+        return UNKNOWN
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 100:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min"

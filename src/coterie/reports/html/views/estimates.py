@@ -1,0 +1,107 @@
+"""What peers believe about each other: measured, estimated or unknown similarities."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.experiments.run_folder import RunFolder
+from coterie.reports.html.subjects import Subject
+from coterie.reports.html.views.pairs import Bins, make_bins
+from coterie.reports.html.views.view_parts import Json, once_per_run, packed, shown_runs
+from coterie.results.analyses.columns import Columns, by_round, columns
+
+UNKNOWN, NUM_LEVELS = 0, 127
+"""A cell is 0 for unknown, 1 to 127 for measured, 128 + 1 to 127 for estimated similarities."""
+MAX_TIMES = 25
+_NONE = (
+    "None of these runs has recorded what peers believe about each other. Strategies that keep a "
+    "table of others, such as dac and kin, do so; runs of older versions have to be run again."
+)
+
+
+def beliefs(subject: Subject) -> Json:
+    """Return per run the tables of some rounds, packed (T, R, C), and what their levels mean."""
+    return shown_runs(subject, _tables, _NONE)
+
+
+@once_per_run
+def _tables(run: RunFolder) -> Json | None:
+    table = columns(run.table("beliefs"))
+    by_number = list(by_round(table))
+    if not by_number:
+        return None
+    step = -(-len(by_number) // MAX_TIMES)
+    shown = by_number[::-1][::step][::-1]
+    clusters, told = _clusters(run), np.unique(table["peer"])
+    axes = {
+        number: (_rows(told, clusters[number]), make_bins(clusters[number])) for number, _ in shown
+    }
+    low, high = _range(table["similarity"])
+    shape = tuple(max(len(pair[side].clusters) for pair in axes.values()) for side in (0, 1))
+    cells = [_cells(rows, axes[number], (low, high), shape) for number, rows in shown]
+    orders = [{"rows": rows.plain(), "columns": bins.plain()} for rows, bins in axes.values()]
+    kept: list[Json] = []
+    for order in orders:
+        if order not in kept:
+            kept.append(order)
+    return {
+        "rounds": [number for number, _ in shown],
+        "axes": kept,
+        "order": [kept.index(order) for order in orders],
+        "low": float(f"{low:.4g}"),
+        "high": float(f"{high:.4g}"),
+        "cells": packed(np.stack(cells)),
+        "known": [_known(rows, run.num_peers) for _, rows in shown],
+        "all_told": len(told) == run.num_peers,
+    }
+
+
+def _rows(told: npt.NDArray[np.int32], clusters: npt.NDArray[np.int32]) -> Bins:
+    """Return bins of those peers only whose beliefs were recorded: of many peers, a few."""
+    inside = make_bins(clusters[told])
+    of_peer = np.full(len(clusters), -1)
+    of_peer[told] = inside.of_peer
+    return Bins(of_peer, inside.clusters)
+
+
+def _clusters(run: RunFolder) -> dict[int, npt.NDArray[np.int32]]:
+    metrics = columns(run.table("metrics"), "round", "cluster")
+    return {number: rows["cluster"] for number, rows in by_round(metrics)}
+
+
+def _range(values: npt.NDArray[np.float64]) -> tuple[float, float]:
+    """Return what the colours reach from and to: nearly all values, but no outliers."""
+    known = values[np.isfinite(values)]
+    if not len(known):
+        return 0.0, 1.0
+    low, high = np.quantile(known, [0.01, 0.99])
+    return float(low), float(high if high > low else low + 1.0)
+
+
+def _cells(
+    rows: Columns, axes: tuple[Bins, Bins], limits: tuple[float, float], shape: tuple[int, ...]
+) -> npt.NDArray[np.uint8]:
+    """Return one table (R, C): the mean over a cell's pairs, of measured ones if there are any."""
+    low, high = limits
+    cells = np.zeros(shape, dtype=np.uint8)
+    for origin, offset in (("estimated", 128), ("measured", 0)):
+        mine = (rows["origin"] == origin) & ~np.isnan(rows["similarity"])
+        sides = zip(axes, ("peer", "other"), strict=True)
+        who = tuple(bins.of_peer[rows[side][mine]] for bins, side in sides)
+        sums, counts = np.zeros(shape), np.zeros(shape)
+        np.add.at(sums, who, np.clip(rows["similarity"][mine], low, high))
+        np.add.at(counts, who, 1.0)
+        there = counts > 0
+        level = (sums[there] / counts[there] - low) / (high - low)
+        cells[there] = offset + 1 + np.round(level * (NUM_LEVELS - 1)).astype(np.uint8)
+    return cells
+
+
+def _known(rows: Columns, num_peers: int) -> list[float]:
+    """Return the shares of pairs that were measured and estimated, of those who told."""
+    told = len(np.unique(rows["peer"])) * (num_peers - 1) or 1
+    return [
+        round(float(np.count_nonzero(rows["origin"] == origin)) / told, 3)
+        for origin in ("measured", "estimated")
+    ]

@@ -1,0 +1,166 @@
+"""All analyses by name: what each reads, and what of it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from coterie.experiments.run_folder import RunFolder
+from coterie.results.analyses.clusters import clusters_at_the_end, recovered_clusters
+from coterie.results.analyses.columns import with_cluster_names, with_communication
+from coterie.results.analyses.merges import around_merges, merges_lately
+from coterie.results.analyses.neighbours import (
+    chosen_at_the_end,
+    chosen_precision,
+    fetched_lately,
+    fetched_precision,
+)
+from coterie.results.analyses.recovery import recovery, recovery_per_shift
+from coterie.results.analyses.similarity import similarity_at_the_end, true_similarity
+from coterie.results.analyses.unfetched import never_fetched, unfetched_at_the_end
+
+
+@dataclass(frozen=True)
+class Shown:
+    """How a column of a summary is shown."""
+
+    title: str
+    scale: float = 1.0
+    digits: int = 2
+    with_interval: bool = True
+    instead_of: str | None = None
+    """Shown only where this column is unknown."""
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """A table of details per run, summed up in a few rows."""
+
+    name: str
+    title: str
+    detail: Callable[[RunFolder, int], pa.Table]
+    """From the tables of a run, and the number of rounds to average over; empty: not there."""
+    summary: Callable[[pa.Table, int], pa.Table]
+    keys: tuple[str, ...]
+    """The columns of the summary that say what a row is about."""
+    shown: Mapping[str, Shown]
+    """The columns of the summary that people see; files hold all of them."""
+    missing: str
+    """Why a run may have no details, and what to do."""
+
+
+def _percent(title: str) -> Shown:
+    return Shown(f"{title} %", scale=100.0, digits=1)
+
+
+_NOBODY_MERGED = "No peer has received another's model yet, or the strategies do not exchange any."
+
+ANALYSES = (
+    Analysis(
+        "similarity",
+        "true similarity of watched peers to all others, last round watched",
+        lambda run, window: true_similarity(run.table("similarities")),
+        similarity_at_the_end,
+        ("metric",),
+        {
+            "own_cluster": Shown("own cluster", digits=4),
+            "other_clusters": Shown("others", digits=4),
+            "separation": _percent("told apart"),
+        },
+        "Nobody was watched. Name peers when running, such as --set 'watch.peers=[0, 1]'.",
+    ),
+    Analysis(
+        "fetched",
+        "models received from the own true cluster, last rounds",
+        lambda run, window: fetched_precision(run.table("neighbours")),
+        fetched_lately,
+        (),
+        {
+            "precision": _percent("precision"),
+            "weight_share": _percent("of the weight"),
+            "chance": _percent("by chance"),
+        },
+        _NOBODY_MERGED,
+    ),
+    Analysis(
+        "neighbours",
+        "lists of neighbours against the true clusters, last round",
+        lambda run, window: chosen_precision(run.table("chosen_neighbours")),
+        chosen_at_the_end,
+        (),
+        {
+            "precision": _percent("precision"),
+            "recall": _percent("recall"),
+            "num_neighbours": Shown("neighbours", digits=1),
+        },
+        "None of the strategies keeps a list of neighbours; pens, for one, does.",
+    ),
+    Analysis(
+        "clusters",
+        "agreement of groups in the communication with the true clusters",
+        lambda run, window: recovered_clusters(
+            run.table("exchanges"), run.table("metrics"), window
+        ),
+        clusters_at_the_end,
+        (),
+        {
+            "adjusted_rand_index": Shown("adjusted Rand index", digits=3),
+            "over_time": Shown("mean over time", digits=3),
+            "num_peers": Shown("peers", digits=0),
+        },
+        _NOBODY_MERGED,
+    ),
+    Analysis(
+        "unfetched",
+        "peers whose models nobody ever took",
+        lambda run, window: never_fetched(run.table("exchanges"), run.table("metrics")),
+        unfetched_at_the_end,
+        (),
+        {
+            "share_never_fetched": _percent("never fetched"),
+            "all_fetched_by_round": Shown("none left by round", digits=0),
+        },
+        _NOBODY_MERGED,
+    ),
+    Analysis(
+        "merges",
+        "validation around merges, last rounds",
+        lambda run, window: around_merges(run.table("metrics")),
+        merges_lately,
+        ("cluster",),
+        {
+            "accuracy_before": _percent("before"),
+            "accuracy_merged": _percent("merged"),
+            "accuracy_trained": _percent("trained"),
+            "loss_before": Shown("loss before", digits=3, instead_of="accuracy_before"),
+            "loss_merged": Shown("loss merged", digits=3, instead_of="accuracy_merged"),
+            "loss_trained": Shown("loss trained", digits=3, instead_of="accuracy_trained"),
+        },
+        "No round after the initial training has been recorded yet.",
+    ),
+    Analysis(
+        "recovery",
+        "validation accuracy, or loss, around shifts; rounds until it was regained",
+        lambda run, window: recovery(run.table("metrics"), window),
+        recovery_per_shift,
+        ("shift",),
+        {
+            "level_before": Shown("before", digits=3),
+            "drop": Shown("drop", digits=3),
+            "drop_after_round": Shown("after a round", digits=3),
+            "rounds_to_95": Shown("rounds to 95%", digits=1),
+            "rounds_to_100": Shown("to 100%", digits=1),
+            "mean_level": Shown("mean over time", digits=3),
+        },
+        "There is no drift in these runs, or none was reached yet. Use a preset with drift, such "
+        "as digits-drift, or --set 'drift={kind: random, every: 20}'.",
+    ),
+)
+
+
+def details(analysis: Analysis, run: RunFolder, window: int) -> pa.Table:
+    """Return the details of one run, with what peers had communicated by then; perhaps empty."""
+    table = with_cluster_names(analysis.detail(run, window), run.cluster_names)
+    return with_communication(table, run.table("metrics"))

@@ -1,0 +1,221 @@
+"""Analyses of several runs: details of each, and means over seeds with confidence intervals."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+from rich.markup import escape
+from rich.table import Table
+
+from coterie.errors import ConfigError, StorageError, nearest
+from coterie.experiments.run_folder import RunFolder
+from coterie.results.analyses.catalogue import ANALYSES, Analysis, Shown, details
+from coterie.results.analyses.columns import CLUSTER, CLUSTER_NAME, add_run_names, cluster_name
+from coterie.results.statistics import confidence
+from coterie.storage.files import make_folder, write_atomically
+
+COMMUNICATION = {
+    "models_per_peer": Shown("models", digits=0, with_interval=False),
+    "megabytes_per_peer": Shown("MB", digits=1, with_interval=False),
+}
+"""What a peer had sent and received by then: only what cost the same can be compared."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over seeds, with the half width of its 95% interval."""
+
+    mean: float
+    width: float
+    """NaN for a single seed."""
+    num_known: int
+    """How many seeds have a value at all."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is known about one strategy, or one part of it that the keys name."""
+
+    label: str
+    keys: dict[str, str]
+    """By the analysis's keys; beside the number of a cluster also its name."""
+    seeds: tuple[int, ...]
+    estimates: dict[str, Estimate]
+
+
+@dataclass(frozen=True)
+class Result:
+    """One analysis of several runs."""
+
+    analysis: Analysis
+    details: pa.Table
+    """The rows of all runs, each with its strategy and seed."""
+    rows: tuple[Row, ...]
+
+
+def choose(names: str | None) -> list[Analysis]:
+    """Return the analyses of a comma-separated list, or all."""
+    known = {analysis.name: analysis for analysis in ANALYSES}
+    chosen = [name.strip() for name in names.split(",")] if names else list(known)
+    for name in chosen:
+        if name not in known:
+            raise ConfigError(f"There is no analysis '{name}'.{nearest(name, known)}")
+    return [known[name] for name in dict.fromkeys(chosen)]
+
+
+def study(
+    runs: Sequence[RunFolder], analyses: Sequence[Analysis], window: int
+) -> tuple[list[Result], list[Analysis]]:
+    """Return the results, and the analyses that none of the runs has anything to say about."""
+    begun = [run for run in runs if run.last_round >= 0]
+    if not begun:
+        raise StorageError(
+            f"Nothing has been recorded in {runs[0].folder} yet: the first round is still running, "
+            "or the run was stopped before it had finished. Continue it with coterie resume."
+        )
+    results = [result for each in analyses if (result := _result(each, begun, window)) is not None]
+    there = {result.analysis.name for result in results}
+    return results, [analysis for analysis in analyses if analysis.name not in there]
+
+
+def _result(analysis: Analysis, runs: Sequence[RunFolder], window: int) -> Result | None:
+    detailed = [(run, details(analysis, run, window)) for run in runs]
+    there = [(run, table) for run, table in detailed if table.num_rows]
+    if not there:
+        return None
+    summaries: dict[tuple[str, ...], list[tuple[int, dict[str, Any]]]] = {}
+    for run, table in there:
+        spent = {name: table[name].to_pylist()[-1] for name in COMMUNICATION}
+        for row in analysis.summary(table, window).to_pylist():
+            keys = (run.label, *(row[key] for key in analysis.keys))
+            summaries.setdefault(keys, []).append((run.seed, {**spent, **row}))
+    # A strategy's rows stand together, whatever the order of the runs.
+    labels = list(dict.fromkeys(run.label for run, _ in there))
+    ordered = sorted(summaries.items(), key=lambda item: labels.index(item[0][0]))
+    names = {
+        label: _common_names([run for run, _ in there if run.label == label]) for label in labels
+    }
+    return Result(
+        analysis,
+        pa.concat_tables([add_run_names(run.label, run.seed, table) for run, table in there]),
+        tuple(_row(analysis, keys, found, names[keys[0]]) for keys, found in ordered),
+    )
+
+
+def _common_names(runs: Sequence[RunFolder]) -> tuple[str, ...]:
+    """Return what clusters are called in all of the runs; nothing where that differs.
+
+    Labels that each seed draws are an example: a mean over seeds is of the clusters of one number.
+    """
+    names = {run.cluster_names for run in runs if run.cluster_names}
+    return names.pop() if len(names) == 1 else ()
+
+
+def _row(
+    analysis: Analysis,
+    keys: tuple[str, ...],
+    found: Sequence[tuple[int, dict[str, Any]]],
+    cluster_names: Sequence[str],
+) -> Row:
+    columns = [name for name in found[0][1] if name not in analysis.keys]
+    about = dict(zip(analysis.keys, keys[1:], strict=True))
+    if CLUSTER in about:
+        about[CLUSTER_NAME] = cluster_name(about[CLUSTER], cluster_names)
+    return Row(
+        keys[0],
+        about,
+        tuple(seed for seed, _ in found),
+        {name: estimate([row[name] for _, row in found]) for name in columns},
+    )
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    """Return the mean of the values that are known; the others are NaN."""
+    return Estimate(*confidence(values), sum(not math.isnan(value) for value in values))
+
+
+def console_table(result: Result) -> Table:
+    """Return the summary of an analysis for people."""
+    analysis, shown = result.analysis, _columns_of(result)
+    table = Table(title=f"{analysis.name}: {analysis.title}", title_justify="left")
+    for title in ("strategy", *analysis.keys):
+        table.add_column(title)
+    for column in (*(column.title for column in shown.values()), "seeds"):
+        table.add_column(column, justify="right")
+    for row in result.rows:
+        cells = [
+            cell(row.estimates[name], column, len(row.seeds)) for name, column in shown.items()
+        ]
+        keys = [row.keys[CLUSTER_NAME if key == CLUSTER else key] for key in analysis.keys]
+        table.add_row(*map(escape, (row.label, *keys)), *cells, str(len(row.seeds)))
+    return table
+
+
+def _columns_of(result: Result) -> dict[str, Shown]:
+    """Return the columns to show: where there is no accuracy, the loss stands in for it."""
+    columns = {**result.analysis.shown, **COMMUNICATION}
+    known = {name for row in result.rows for name, each in row.estimates.items() if each.num_known}
+    replaced = {column.instead_of for column in columns.values()} - known
+    return {
+        name: column
+        for name, column in columns.items()
+        if column.instead_of not in known and name not in replaced
+    }
+
+
+def cell(found: Estimate, shown: Shown, num_values: int) -> str:
+    """Write an estimate for people, and of how many values it is if not of all."""
+    if not found.num_known:
+        return "–"
+    text = f"{found.mean * shown.scale:,.{shown.digits}f}"
+    if not math.isnan(found.width) and shown.with_interval:
+        text += f" ± {found.width * shown.scale:,.{shown.digits}f}"
+    some = f" ({found.num_known} of {num_values})" if found.num_known < num_values else ""
+    return text + some
+
+
+def as_json(results: Sequence[Result]) -> str:
+    """Return all summaries as JSON; what is unknown is null."""
+    return json.dumps(
+        {result.analysis.name: [_plain(row) for row in result.rows] for result in results},
+        indent=2,
+        ensure_ascii=False,
+        allow_nan=False,
+    )
+
+
+def _plain(row: Row) -> dict[str, Any]:
+    values = {
+        name: {"mean": _or_none(each.mean), "interval": _or_none(each.width)}
+        for name, each in row.estimates.items()
+    }
+    return {"strategy": row.label, **row.keys, "seeds": list(row.seeds), **values}
+
+
+def _or_none(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def save(results: Sequence[Result], folder: Path, *, as_csv: bool) -> list[Path]:
+    """Write the details of each analysis as NAME.parquet or NAME.csv; return the files."""
+    make_folder(folder)
+    return [_write(result, folder, as_csv=as_csv) for result in results]
+
+
+def _write(result: Result, folder: Path, *, as_csv: bool) -> Path:
+    def fill(file: BinaryIO) -> str:
+        if as_csv:
+            pacsv.write_csv(result.details, file)
+        else:
+            pq.write_table(result.details.combine_chunks(), file, compression="zstd")
+        return f"{result.analysis.name}.{'csv' if as_csv else 'parquet'}"
+
+    return write_atomically(folder, fill)

@@ -1,0 +1,105 @@
+"""What strategies are compared by: one number per peer of a run, and what the run cost."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from coterie.errors import StorageError
+from coterie.experiments.run_folder import RunFolder
+from coterie.experiments.run_summary import RunSummary, summarise
+from coterie.results.analyses.columns import mean
+
+Measure: TypeAlias = Literal[
+    "test-accuracy", "test-loss", "validation-accuracy", "validation-loss", "train-loss"
+]
+_COLUMNS: dict[Measure, str] = {
+    "test-accuracy": "test_accuracy",
+    "test-loss": "test_loss",
+    "validation-accuracy": "validation_accuracy_trained",
+    "validation-loss": "validation_loss_trained",
+    "train-loss": "train_loss",
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One run in a comparison."""
+
+    run: RunFolder
+    summary: RunSummary
+    """By the measure that is compared."""
+    models_per_peer: float
+    """Sent and received so far, probes included."""
+    megabytes_per_peer: float
+    probes_per_peer: float
+    """Models sent and received only to be measured; NaN if the exchanges cannot be read."""
+    wall_seconds: float
+    cpu_seconds: float
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run has come to its end."""
+        return self.run.finished is not None
+
+
+def usual_measure(run: RunFolder) -> Measure:
+    """Return what the final table of a run shows: the test of the best models by validation."""
+    return "test-accuracy" if run.is_accuracy else "test-loss"
+
+
+def entry(run: RunFolder, measure: Measure) -> Entry:
+    """Return what a run reached, or has reached so far, and what it cost."""
+    timings = run.table("timings")
+    traffic = run.finished or summarise(
+        run.table("metrics"), run.label, run.seed, (), is_accuracy=run.is_accuracy
+    )
+    return Entry(
+        run,
+        run.summary if measure == usual_measure(run) else _summary_by(run, measure),
+        traffic.models_per_peer,
+        traffic.megabytes_per_peer,
+        _probes_per_peer(run),
+        float(pc.sum(timings["wall_seconds"]).as_py() or 0.0),
+        float(pc.sum(timings["cpu_seconds"]).as_py() or 0.0),
+    )
+
+
+def _summary_by(run: RunFolder, measure: Measure) -> RunSummary:
+    """Return the summary of a run by another measure: every peer's last known value."""
+    metrics = run.table("metrics")
+    values = _last_known(metrics, _COLUMNS[measure], run.num_peers)
+    last = metrics.filter(pc.equal(metrics["round"], pc.max(metrics["round"])))
+    clusters = last["cluster"].to_numpy()[np.argsort(last["peer"].to_numpy())]
+    groups = (values[clusters == number] for number in range(len(run.cluster_names)))
+    return replace(
+        run.summary,
+        cluster_means=tuple(mean(group) for group in groups),
+        mean=mean(values),
+        is_accuracy="accuracy" in measure,
+    )
+
+
+def _last_known(metrics: pa.Table, column: str, num_peers: int) -> npt.NDArray[np.float64]:
+    """Return the last value of each peer that is not NaN, (K,); NaN if it never had one."""
+    known = metrics.filter(pc.invert(pc.is_nan(metrics[column]))).sort_by("round")
+    values = np.full(num_peers, np.nan)
+    # Rounds rise, so that the last assignment to a peer is the newest.
+    values[known["peer"].to_numpy()] = known[column].to_numpy()
+    return values
+
+
+def _probes_per_peer(run: RunFolder) -> float:
+    try:
+        exchanges = run.table("exchanges")
+    except StorageError:  # what the run reached is known all the same
+        return math.nan
+    probes = exchanges.filter(pc.equal(exchanges["kind"], "probe"))
+    delivered = pc.sum(probes["delivered"]).as_py() or 0
+    return float(probes.num_rows + delivered) / run.num_peers

@@ -1,0 +1,96 @@
+"""Finds the published numbers that go with runs, and in what the runs depart from their setting."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from coterie.experiments.config import RunConfig
+from coterie.experiments.presets import PRESETS
+from coterie.experiments.presets.preset import Preset
+from coterie.experiments.published import published_tables
+from coterie.experiments.published.published_table import Comparison, PublishedTable
+
+NO_INFLUENCE = frozenset(
+    {"preset", "label", "seed", "test_every", "compare_bests", "checkpoint_every", "watch"}
+)
+"""Settings that change no final result, or that are compared otherwise."""
+
+
+def comparison(configs: Sequence[RunConfig]) -> Comparison | None:
+    """Return what the results of an experiment can be compared with, or None if nothing is known.
+
+    Everything follows from the configurations, so a resumed or copied run is compared alike.
+    """
+    preset = PRESETS.get(configs[0].preset)
+    table = published_tables().get(configs[0].preset)
+    if preset is None or table is None:
+        return None
+    compared = [config for config in configs if config.label in table.results]
+    if not compared:
+        return None
+    found = (departure for config in compared for departure in departures(config, preset))
+    return Comparison(table, (*dict.fromkeys(found), *_fewer_seeds(compared, table)))
+
+
+def departures(config: RunConfig, preset: Preset) -> list[str]:
+    """Say in what a run departs from its preset, a few words for each setting.
+
+    The run's label must be one of the preset's variants or a strategy.
+    """
+    [expected] = preset.runs([config.label], [config.seed], {})
+    return differences(expected, config)
+
+
+def differences(expected: RunConfig, actual: RunConfig) -> list[str]:
+    """Say in what a configuration differs from another, where that can change results."""
+    return list(_differences(influential(expected), influential(actual), ""))
+
+
+def influential(config: RunConfig) -> dict[str, Any]:
+    """Return the settings that can change results, as plain data."""
+    settings = config.model_dump(mode="json", exclude=set(NO_INFLUENCE))
+    # Where files lie and who computes is nobody's business.
+    del settings["data"]["root"]
+    for name in ("trainer", "device", "peers_at_once"):
+        del settings["training"][name]
+    settings["model"]["pretrained"] = config.model.pretrained is not None
+    return settings
+
+
+def _differences(expected: dict[str, Any], actual: dict[str, Any], group: str) -> Iterator[str]:
+    if expected.get("kind") != actual.get("kind"):
+        # Another kind has other settings: the kind says it all.
+        yield _difference(f"{group}kind", expected.get("kind"), actual.get("kind"))
+        return
+    for key in dict.fromkeys([*expected, *actual]):
+        before, now = expected.get(key), actual.get(key)
+        if isinstance(before, dict) and isinstance(now, dict):
+            yield from _differences(before, now, f"{group}{key}.")
+        elif before != now:
+            yield _difference(f"{group}{key}", before, now)
+
+
+def _difference(name: str, before: Any, now: Any) -> str:
+    if name == "rounds" and now < before:
+        return f"shortened: {now} of {before} rounds"
+    if name == "peers.count" and now < before:
+        return f"{now} of {before} peers"
+    return f"{name} {_written(now)} instead of {_written(before)}"
+
+
+def _written(value: Any) -> str:
+    """Write a value as in JSON, but text without quotes and whole numbers without decimals."""
+    if isinstance(value, str):
+        return value
+    return re.sub(r"\.0(?!\d)", "", json.dumps(value, ensure_ascii=False))
+
+
+def _fewer_seeds(configs: Sequence[RunConfig], table: PublishedTable) -> list[str]:
+    fewest = min(Counter(config.label for config in configs).values())
+    if table.seeds is None or fewest >= table.seeds:
+        return []
+    return [f"{fewest} of {table.seeds} seeds"]

@@ -1,0 +1,119 @@
+"""Checkpoints: one safetensors file, named by its round and its own checksum.
+
+The name holds the first 16 hex digits of the file's SHA-256, so a damaged file is recognised, and
+renaming it into place is the only step that has to be atomic.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError, safe_open
+
+from coterie.errors import StorageError
+from coterie.storage.files import open_folder, reason_of, remove_files, write_atomically
+from coterie.storage.tensor_files import write_tensors
+
+KEEP = 2
+ARRAY, TEXT = "array:", "text:"
+"""How the JSON part refers to an array of the file, and how text that looks like that is marked."""
+
+
+_DAMAGE = (StorageError, SafetensorError, OSError, ValueError, LookupError, MemoryError)
+
+
+class Checkpoints:
+    """The checkpoints of one run; the newest `KEEP` are kept."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        open_folder(folder)
+
+    def write(self, next_round: int, saved: dict[str, Any]) -> Path:
+        """Write a checkpoint atomically, then delete all but the newest ones."""
+        arrays: dict[str, npt.NDArray[Any]] = {}
+        plain = _take_arrays_out(saved, "", arrays)
+        path = write_atomically(
+            self._folder, lambda file: _write_file(file, next_round, plain, arrays)
+        )
+        # The new one's name is on the disk by now. An old one that comes back does no harm.
+        remove_files(self._newest_first()[KEEP:], lasting=False)
+        return path
+
+    def read_newest(self, warn: Callable[[str], None]) -> dict[str, Any] | None:
+        """Return the newest undamaged checkpoint; None if there is not even one file."""
+        candidates = self._newest_first()
+        for path in candidates:
+            try:
+                return _read_file(path)
+            except _DAMAGE as error:
+                why = reason_of(error)
+                warn(f"The checkpoint {path} is damaged ({why}); trying the one before.")
+        if candidates:
+            raise StorageError(
+                f"All {len(candidates)} checkpoints in {self._folder} are damaged; the run cannot "
+                "be resumed. Start it again in another folder."
+            )
+        return None
+
+    def _newest_first(self) -> list[Path]:
+        return sorted(self._folder.glob("round-*.safetensors"), reverse=True)
+
+
+def _write_file(
+    file: BinaryIO, next_round: int, plain: Any, arrays: dict[str, npt.NDArray[Any]]
+) -> str:
+    digest = write_tensors(file, arrays, {"state": json.dumps(plain)})
+    return f"round-{next_round:07d}-{digest[:16]}.safetensors"
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    with safe_open(path, framework="numpy"):
+        pass  # fails at once where the size is wrong, and hashing might take long
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest[:16] != path.stem.rsplit("-", 1)[-1]:
+        raise StorageError("its checksum is wrong")
+    with safe_open(path, framework="numpy") as file:
+        plain = json.loads(file.metadata()["state"])
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 — no iterator
+    restored: dict[str, Any] = _put_arrays_back(plain, arrays)
+    return restored
+
+
+def _take_arrays_out(value: Any, name: str, arrays: dict[str, npt.NDArray[Any]]) -> Any:
+    """Return plain data in which every array is replaced by its name in `arrays`."""
+    if isinstance(value, np.ndarray):
+        unique = f"{len(arrays)}{name}"
+        arrays[unique] = value
+        return ARRAY + unique
+    if isinstance(value, str) and value.startswith((ARRAY, TEXT)):
+        return TEXT + value
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str):
+                raise TypeError(f"{name or 'state'}: the key {key!r} would come back as text.")
+        return {key: _take_arrays_out(item, f"{name}/{key}", arrays) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [
+            _take_arrays_out(item, f"{name}/{number}", arrays) for number, item in enumerate(value)
+        ]
+    return value
+
+
+def _put_arrays_back(value: Any, arrays: dict[str, npt.NDArray[Any]]) -> Any:
+    if isinstance(value, str) and value.startswith(ARRAY):
+        return arrays[value.removeprefix(ARRAY)]
+    if isinstance(value, str):
+        return value.removeprefix(TEXT)
+    if isinstance(value, dict):
+        return {key: _put_arrays_back(item, arrays) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_put_arrays_back(item, arrays) for item in value]
+    return value

@@ -1,0 +1,390 @@
+"""Drives peers' strategies: what every runtime does alike, wherever the models come from."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from coterie.data.pools import Samples
+from coterie.errors import StrategyError
+from coterie.learning.trainer import EvaluateJob, Evaluation, Matrix, ModelReference, TrainJob
+from coterie.randomness import generator, key_bits
+from coterie.runtime.best_models import Peers, copy_rows
+from coterie.runtime.estimates import estimate_columns
+from coterie.runtime.model_store import State
+from coterie.runtime.round import Round
+from coterie.strategies.requests import (
+    AskScore,
+    Depth,
+    Fetch,
+    Merge,
+    Plan,
+    Receive,
+    ReceiveReports,
+    Report,
+    Request,
+    Score,
+    Send,
+    Train,
+    Validate,
+    ValidateMerge,
+)
+from coterie.strategies.strategy import Me, Strategy
+
+Answers = dict[int, Any]
+NUMBER_BYTES = 8
+"""What a peer tells another by `Report`."""
+
+
+class Runtime(ABC):
+    """Answers the requests of the peers whose models are in `state`; a subclass moves models.
+
+    Here peers are the rows of `state`; others are known by number only.
+    """
+
+    def __init__(self, state: State, strategies: list[Strategy]) -> None:
+        self._state = state
+        self.strategies = strategies
+        self._everybody = np.arange(state.num_peers)
+        self._messages = [strategy.message() for strategy in strategies]
+        self._held: list[dict[int, Matrix]] = [{} for _ in strategies]
+        """The models of others that each peer has got in this round."""
+        self._fetched: list[set[int]] = [set() for _ in strategies]
+        self._tried: dict[int, tuple[ValidateMerge, Evaluation]] = {}
+        """What peers tried last, and what it reached."""
+        self._trainings = np.zeros(state.num_peers, dtype=np.int64)
+        self._restrained: dict[int, Evaluation] = {}
+        """How good models were before those who restrain themselves trained, in this round."""
+        # The order in which waiting requests are answered: what peers send each other comes
+        # before what they receive, and training last, so that all peers train together.
+        self._handlers: dict[type[Request], Callable[[Round, dict[int, Any]], Answers]] = {
+            Send: self._send,
+            Fetch: self._fetch,
+            AskScore: self._ask_score,
+            Score: self._score,
+            Validate: self._validate,
+            Report: self._report,
+            Receive: self._receive,
+            ReceiveReports: self._receive_reports,
+            ValidateMerge: self._validate_merge,
+            Merge: self._merge,
+            Train: self._train,
+        }
+
+    def start(self, now: Round) -> None:
+        """Round 0: everybody trains alone once and publishes the result."""
+        self._trainings[:] = 0
+        self._train(now, {peer: Train() for peer in range(self._state.num_peers)})
+        self._finish(now, self._everybody)
+
+    def run(self, now: Round) -> None:
+        """Run one round for the active peers."""
+        self._trainings[:] = 0
+        self._run(now)
+        now.chosen = [strategy.neighbours() for strategy in self.strategies]
+
+    @abstractmethod
+    def _run(self, now: Round) -> None:
+        """Drive and finish the active peers, in whichever order."""
+
+    @abstractmethod
+    def _known(self) -> Peers:
+        """Return the numbers of everybody who could be asked, those here included."""
+
+    @abstractmethod
+    def _asked(self) -> Peers:
+        """Return whose beliefs are recorded."""
+
+    @abstractmethod
+    def _send(self, now: Round, requests: dict[int, Send]) -> Answers:
+        """Push models."""
+
+    @abstractmethod
+    def _fetch(self, now: Round, requests: dict[int, Fetch]) -> Answers:
+        """Get models, and hold them."""
+
+    @abstractmethod
+    def _ask_score(self, now: Round, requests: dict[int, AskScore]) -> Answers:
+        """Have models measured by others."""
+
+    @abstractmethod
+    def _score(self, now: Round, requests: dict[int, Score]) -> Answers:
+        """Measure models that were fetched."""
+
+    @abstractmethod
+    def _receive(self, now: Round, requests: dict[int, Receive]) -> Answers:
+        """Take what was pushed, and hold it."""
+
+    @abstractmethod
+    def _report(self, now: Round, requests: dict[int, Report]) -> Answers:
+        """Bring numbers to others, who hear them in the next round."""
+
+    @abstractmethod
+    def _receive_reports(self, now: Round, requests: dict[int, ReceiveReports]) -> Answers:
+        """Return what peers were told."""
+
+    @abstractmethod
+    def _held_model(self, peer: int, other: int) -> ModelReference:
+        """Return where a model lies that a peer holds."""
+
+    def note_beliefs(self, now: Round) -> None:
+        """Note what peers believe about each other now, and whom they would choose next."""
+        # A generator of its own: whoever draws from it takes nothing from the next round.
+        rng = generator(self._state.settings.seed, "beliefs", now.number)
+        believed = {
+            peer: self.strategies[peer].estimates(self._me(now, peer, now.number + 1, rng))
+            for peer in self._asked().tolist()
+        }
+        now.beliefs = estimate_columns(believed, now.truth.clusters)
+
+    def _drive(self, now: Round, peers: Peers) -> None:
+        seed = self._state.settings.seed
+        plans = {}
+        for peer in peers.tolist():
+            rng = generator(seed, "strategy", self._state.keys[peer], now.number)
+            plans[peer] = self.strategies[peer].round(self._me(now, peer, now.number, rng))
+            self._held[peer].clear()
+            self._fetched[peer].clear()
+        waiting: dict[int, Request] = {}
+        for peer, plan in plans.items():
+            self._step(plan, peer, None, waiting)
+        while waiting:
+            kind = next(k for k in self._handlers if any(type(r) is k for r in waiting.values()))
+            batch = {peer: r for peer, r in waiting.items() if type(r) is kind}
+            answers = self._handlers[kind](now, batch)
+            for peer in batch:
+                del waiting[peer]
+                self._step(plans[peer], peer, answers.get(peer), waiting)
+
+    def _step(self, plan: Plan, peer: int, answer: Any, waiting: dict[int, Request]) -> None:
+        request = next_request(plan, answer)
+        if type(request) is not Merge:
+            self._tried.pop(peer, None)  # a model may change before it is merged as it was tried
+        if request is None:
+            return
+        if type(request) not in self._handlers:
+            raise StrategyError(
+                f"Strategy '{self.strategies[peer].name}' yielded {request!r}, which is not a "
+                f"request; use one of {', '.join(kind.__name__ for kind in self._handlers)}."
+            )
+        waiting[peer] = request
+
+    def _me(self, now: Round, peer: int, number: int, rng: np.random.Generator) -> Me:
+        return Me(
+            peer=peer,
+            round=number,
+            known=self._known(),
+            num_samples=len(self._state.samples[peer].train),
+            rng=rng,
+            validation_accuracy=float(now.measures["validation_accuracy_before"][peer]),
+            truth=now.truth if self.strategies[peer].uses_ground_truth else None,
+        )
+
+    @abstractmethod
+    def _exists(self, peer: int) -> bool:
+        """Whether there is anybody of this number."""
+
+    def _check_targets(
+        self, now: Round, peer: int, request: Fetch | AskScore | Send | Report
+    ) -> None:
+        for target in request.peers:
+            if target == peer or not self._exists(target):
+                wrong = "itself" if target == peer else f"peer {target}, who does not exist"
+                raise self._broken(now, peer, f"chose {wrong} in {request}")
+
+    def _broken(self, now: Round, peer: int, what: str) -> StrategyError:
+        return StrategyError(
+            f"Strategy '{self.strategies[peer].name}' of peer {peer} {what}, in round {now.number}."
+        )
+
+    def _validate(self, now: Round, requests: dict[int, Validate]) -> Answers:
+        answers: Answers = {peer: {} for peer in requests}
+        jobs, places, own = [], [], []
+        for peer, request in requests.items():
+            samples = self._measured_on(now, peer, request)
+            for other in request.peers:
+                if other == peer and samples is self._state.samples[peer].validation:
+                    own.append(peer)  # perhaps known already
+                    continue
+                jobs.append(EvaluateJob(self._model(now, peer, other), samples))
+                places.append((peer, other))
+        places += [(peer, peer) for peer in own]
+        results = [*self._state.trainer.evaluate(jobs), *self._state.validation(own)]
+        for (peer, other), result in zip(places, results, strict=True):
+            answers[peer][other] = result.losses
+        return answers
+
+    def _measured_on(self, now: Round, peer: int, request: Validate) -> Samples:
+        """Return the samples that models shall be measured on."""
+        data = self._state.samples[peer]
+        if request.data not in ("validation", "train"):
+            raise self._broken(now, peer, f"asked to measure on {request.data!r} data")
+        return data.validation if request.data == "validation" else data.train
+
+    def _model(self, now: Round, peer: int, other: int) -> ModelReference:
+        """Return where my working model lies, or one that I fetched."""
+        if other == peer:
+            return ModelReference("current", peer)
+        if other not in self._fetched[peer]:
+            raise self._broken(now, peer, f"validated peer {other} without a fetch")
+        return self._held_model(peer, other)
+
+    def _validate_merge(self, now: Round, requests: dict[int, ValidateMerge]) -> Answers:
+        """Mix and measure some models at a time: all at once would be one more of each peer's."""
+        answers: Answers = {}
+        peers = list(requests)
+        trials = self._state.trials()
+        for start in range(0, len(peers), len(trials)):
+            jobs = []
+            for row, peer in enumerate(peers[start : start + len(trials)]):
+                self._check_merge(now, peer, requests[peer].weights)
+                trials[row] = self._state.current[peer]
+                self._mix(trials[row], peer, requests[peer])
+                model = ModelReference("trials", row)
+                jobs.append(EvaluateJob(model, self._state.samples[peer].validation))
+            batch = peers[start : start + len(trials)]
+            for peer, result in zip(batch, self._state.trainer.evaluate(jobs), strict=True):
+                self._tried[peer] = (requests[peer], result)
+                answers[peer] = result.losses
+        return answers
+
+    def _merge(self, now: Round, requests: dict[int, Merge]) -> Answers:
+        for peer, request in requests.items():
+            self._check_merge(now, peer, request.weights)
+            self._mix(self._state.current[peer], peer, request)
+            self._state.changed([peer])
+            self._recall_trial(peer, request)
+            for other, weight in request.weights.items():
+                if other != peer:
+                    now.exchanges.merged(peer, other, weight)
+                    now.merged[peer] = True
+        return {}
+
+    def _recall_trial(self, peer: int, request: Merge) -> None:
+        """What has just been tried has been measured."""
+        tried = self._tried.pop(peer, None)
+        if tried and _mixes(tried[0]) == _mixes(request):
+            self._state.known(peer, tried[1])
+
+    def _mix(self, mine: Matrix, peer: int, request: Merge | ValidateMerge) -> None:
+        """Replace a working model (P,) by Σ weight·model, in the layers that are meant."""
+        for part in self._state.layout.last_layers(self._state.depth(request.last_layers)):
+            mine[part] *= np.float32(request.weights.get(peer, 0.0))
+            for other, weight in request.weights.items():
+                if other != peer:
+                    mine[part] += np.float32(weight) * self._held[peer][other][part]
+
+    def _check_merge(self, now: Round, peer: int, weights: Mapping[int, float]) -> None:
+        for other, weight in weights.items():
+            if other != peer and other not in self._held[peer]:
+                raise self._broken(now, peer, f"merged peer {other} without having its model")
+            if not math.isfinite(weight):
+                raise self._broken(now, peer, f"gave peer {other} the merge weight {weight}")
+        if not math.isclose(sum(weights.values()), 1.0, abs_tol=1e-6):
+            raise self._broken(
+                now, peer, f"merged with weights that sum to {sum(weights.values())} instead of 1"
+            )
+
+    def _train(self, now: Round, requests: dict[int, Train]) -> Answers:
+        state = self._state
+        state.validate_merged(now, np.array([p for p in requests if now.merged[p]], np.int64))
+        jobs = {
+            peer: job
+            for peer, request in requests.items()
+            if (job := self._training(now, peer, request)).epochs > 0
+        }
+        careful = np.array([p for p, r in requests.items() if r.only_if_better], np.int64)
+        before, kept = state.validation_losses(careful), state.current[careful]
+        losses = dict(zip(jobs, state.trainer.train(list(jobs.values())), strict=True))
+        state.changed(jobs)
+        state.note_training(now, losses)
+        worse = ~(state.validation_losses(careful) < before)
+        state.current[careful[worse]] = kept[worse]
+        state.changed(careful[worse])
+        return losses
+
+    def _training(self, now: Round, peer: int, request: Train) -> TrainJob:
+        if request.epochs is not None and request.epochs < 0:
+            raise self._broken(now, peer, f"asked to train for {request.epochs} epochs")
+        state, count = self._state, int(self._trainings[peer])
+        if count == 0:
+            self._keep_untrained(now, peer)
+        self._trainings[peer] += 1
+        return TrainJob(
+            ModelReference("current", peer),
+            state.samples[peer].train,
+            self._epochs(peer, request),
+            key_bits(state.settings.seed, "training", state.keys[peer], now.number, count),
+            state.depth(request.last_layers),
+        )
+
+    def _epochs(self, peer: int, request: Train) -> int:
+        """Return how many epochs are asked for; those with restraint are noted."""
+        training = self._state.settings.training
+        if request.last_layers == "classifier" and self._state.layout.is_all_classifier:
+            return 0  # to train the classifier alone would be to train the model once more
+        restrained = training.restraint
+        if restrained is None:
+            restrained = request.restrained
+        # What is kept only if it is better does no harm.
+        if request.epochs is not None or request.only_if_better or not restrained:
+            return training.epochs if request.epochs is None else request.epochs
+        if peer not in self._restrained:
+            (self._restrained[peer],) = self._state.validation([peer])
+        return int(self._state.restraint.epochs[peer])
+
+    def _finish(self, now: Round, peers: Peers) -> None:
+        """Validate what came out of the round and publish it."""
+        self._state.validate_trained(now, peers)
+        for peer, before in self._restrained.items():
+            (after,) = self._state.validation([peer])
+            self._state.restraint.record_training(peer, before.losses, after.losses)
+        self._restrained.clear()
+        self._release(now, peers)
+        for peer in peers:
+            self._messages[peer] = self.strategies[peer].message()
+
+    def _keep_untrained(self, now: Round, peer: int) -> None:
+        """Keep a model that is about to be trained, where its change will be measured."""
+        if self._state.untrained is not None:
+            self._state.untrained[peer] = self._state.current[peer]
+
+    def _release(self, now: Round, peers: Peers) -> None:
+        """Let others see the working models."""
+        copy_rows(self._state.published, self._state.current, peers)
+
+    def serve_best(self, peers: Peers) -> None:
+        """From now on these peers, which have stopped, serve their best models."""
+        copy_rows(self._state.current, self._state.best, peers)
+        copy_rows(self._state.published, self._state.best, peers)
+        self._state.changed(peers)
+
+    def save(self) -> dict[str, Any]:
+        """Return what must survive between rounds, as plain data."""
+        return {
+            "strategies": [strategy.save() for strategy in self.strategies],
+            "messages": [dict(message) for message in self._messages],
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Take back what `save` returned."""
+        for strategy, state in zip(self.strategies, saved["strategies"], strict=True):
+            strategy.restore(state)
+        self._messages = list(saved["messages"])
+
+
+def next_request(plan: Plan, answer: Any) -> Request | None:
+    """Answer a plan's last request, and return its next one; None: it has none."""
+    try:
+        return plan.send(answer)
+    except StopIteration:
+        return None
+
+
+def _mixes(request: Merge | ValidateMerge) -> tuple[list[tuple[int, float]], Depth]:
+    """Return what decides a mixture, to the last bit: sums depend on the order, too."""
+    return list(request.weights.items()), request.last_layers

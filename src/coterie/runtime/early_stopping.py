@@ -1,0 +1,113 @@
+"""Each peer's memory of its best model, and early stopping."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.runtime.settings import SimulationSettings
+
+WINDOW = 5
+"""How many validation accuracies are averaged when the best is chosen by accuracy (PENS)."""
+
+
+class Progress:
+    """Per peer: how good its best model is, when it was found, and whether it has stopped."""
+
+    def __init__(self, settings: SimulationSettings, num_peers: int) -> None:
+        self._settings = settings
+        self.best_value = np.full(num_peers, np.inf)
+        """The lowest validation loss, or minus the highest accuracy, (K,)."""
+        self.best_round = np.zeros(num_peers, dtype=np.int64)
+        self._lowest_loss = np.full(num_peers, np.inf)
+        self._lowest_loss_round = np.zeros(num_peers, dtype=np.int64)
+        self.stopped = np.zeros(num_peers, dtype=bool)
+        self.tireless = np.zeros(num_peers, dtype=bool)
+        """Who never stops, and is not waited for either."""
+        self._recent = np.full((num_peers, WINDOW), np.nan)
+
+    def consider(
+        self,
+        peers: npt.NDArray[np.int64],
+        round_number: int,
+        losses: npt.NDArray[np.float64],
+        accuracies: npt.NDArray[np.float64],
+    ) -> npt.NDArray[np.int64]:
+        """Judge one model of each peer by its validation; return the peers with a new best."""
+        lower = losses < self._lowest_loss[peers]
+        self._lowest_loss[peers[lower]] = losses[lower]
+        self._lowest_loss_round[peers[lower]] = round_number
+        values = self._values(peers, losses, accuracies)
+        better = values < self.best_value[peers]
+        improved = peers[better]
+        self.best_value[improved] = values[better]
+        self.best_round[improved] = round_number
+        return improved
+
+    def _values(
+        self,
+        peers: npt.NDArray[np.int64],
+        losses: npt.NDArray[np.float64],
+        accuracies: npt.NDArray[np.float64],
+    ) -> npt.NDArray[np.float64]:
+        """Return what decides which model is the best: the lowest value, (peers,)."""
+        match self._settings.best_by:
+            case "loss":
+                return losses
+            case "highest-accuracy":
+                return -accuracies
+        recent = np.roll(self._recent[peers], 1, axis=1)
+        recent[:, 0] = accuracies
+        self._recent[peers] = recent
+        averages: npt.NDArray[np.float64] = np.nanmean(recent, axis=1)
+        return -averages
+
+    def stop_impatient(self, round_number: int) -> npt.NDArray[np.int64]:
+        """Stop the peers that found nothing better for `patience` rounds; return who they are."""
+        if self._settings.patience is None:
+            return np.zeros(0, dtype=np.int64)
+        # Of 100 validation samples the highest accuracy is soon reached, by luck; the loss goes on.
+        by_loss = self._settings.best_by == "highest-accuracy"
+        last = self._lowest_loss_round if by_loss else self.best_round
+        waited = round_number - last >= self._settings.patience
+        stopping = np.flatnonzero(waited & ~self.stopped & ~self.tireless)
+        self.stopped[stopping] = True
+        return stopping
+
+    @property
+    def everybody_stopped(self) -> bool:
+        """Whether nobody is left who could find anything better."""
+        return bool((self.stopped | self.tireless).all())
+
+    def start_anew(self, round_number: int) -> None:
+        """Forget the bests and wake everybody up: the data have changed."""
+        self.best_value[:] = np.inf
+        # Patience counts from the last round on the old data.
+        self.best_round[:] = round_number - 1
+        self._lowest_loss[:] = np.inf
+        self._lowest_loss_round[:] = round_number - 1
+        self.stopped[:] = False
+        self._recent[:] = np.nan
+
+    def save(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the state as arrays."""
+        return {
+            "best_value": self.best_value,
+            "best_round": self.best_round,
+            "lowest_loss": self._lowest_loss,
+            "lowest_loss_round": self._lowest_loss_round,
+            "stopped": self.stopped.astype(np.uint8),
+            "recent": self._recent,
+        }
+
+    def restore(self, state: dict[str, npt.NDArray[Any]]) -> None:
+        """Take back what `save` returned."""
+        self.best_value[:] = state["best_value"]
+        self.best_round[:] = state["best_round"]
+        # Checkpoints of versions that knew no highest-accuracy have neither.
+        self._lowest_loss[:] = state.get("lowest_loss", self.best_value)
+        self._lowest_loss_round[:] = state.get("lowest_loss_round", self.best_round)
+        self.stopped[:] = state["stopped"].astype(bool)
+        self._recent[:] = state["recent"]

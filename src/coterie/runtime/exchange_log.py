@@ -1,0 +1,122 @@
+"""The log of one round's exchanges: who got what from whom, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.strategies.requests import PEERS, Message
+
+ID_BYTES = 32
+"""What a peer is named by outside: the SHA-256 of its public key."""
+SERVER = -1
+"""The number that stands for the server in exchanges of server-side strategies."""
+
+
+def message_bytes(message: Message) -> int:
+    """Return how many bytes a message takes on its way, where peers have ids, not numbers."""
+    return sum(
+        array.size * ID_BYTES if name == PEERS else array.nbytes for name, array in message.items()
+    )
+
+
+@dataclass
+class ExchangeLog:
+    """Columns of equal length, one row per model sent over the network."""
+
+    kind: list[str] = field(default_factory=list)
+    receiver: list[int] = field(default_factory=list)
+    sender: list[int] = field(default_factory=list)
+    num_bytes: list[int] = field(default_factory=list)
+    delivered: list[bool] = field(default_factory=list)
+    weight: list[float] = field(default_factory=list)
+    _last: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def add(self, kind: str, receiver: int, sender: int, num_bytes: int, delivered: bool) -> None:
+        """Note one model sent; `kind` is fetch, probe, push, download or upload."""
+        if delivered and kind != "probe":
+            self._last[receiver, sender] = len(self.kind)
+        self.kind.append(kind)
+        self.receiver.append(receiver)
+        self.sender.append(sender)
+        self.num_bytes.append(num_bytes)
+        self.delivered.append(delivered)
+        self.weight.append(float("nan"))
+
+    def replied(self, receiver: int, sender: int, num_bytes: int) -> None:
+        """Add what a receiver told a sender to the bytes of the model it is about."""
+        place = self._last.get((receiver, sender))
+        if place is not None:
+            self.num_bytes[place] += num_bytes
+
+    def merged(self, receiver: int, sender: int, weight: float) -> None:
+        """Note the weight with which the model last received from a sender was merged."""
+        place = self._last.get((receiver, sender))
+        if place is not None:
+            self.weight[place] = weight
+
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the columns as arrays."""
+        return {
+            "kind": np.array(self.kind, dtype=object),
+            "receiver": np.array(self.receiver, dtype=np.int32),
+            "sender": np.array(self.sender, dtype=np.int32),
+            "bytes": np.array(self.num_bytes, dtype=np.int64),
+            "delivered": np.array(self.delivered, dtype=bool),
+            "weight": np.array(self.weight, dtype=np.float64),
+        }
+
+
+def traffic(columns: dict[str, npt.NDArray[Any]], num_peers: int) -> dict[str, npt.NDArray[Any]]:
+    """Return models and bytes sent and received per peer, (K,); what was lost was still sent."""
+    counts: dict[str, npt.NDArray[Any]] = {}
+    for side, who, counted in (
+        ("received", columns["receiver"], columns["delivered"]),
+        ("sent", columns["sender"], np.ones(len(columns["sender"]), dtype=bool)),
+    ):
+        keep = counted & (who >= 0)
+        size = columns["bytes"][keep].astype(np.float64)
+        counts[f"models_{side}"] = np.bincount(who[keep], minlength=num_peers).astype(np.int32)
+        counts[f"bytes_{side}"] = np.bincount(who[keep], size, num_peers).astype(np.int64)
+    return counts
+
+
+def chosen_statistics(
+    chosen: Sequence[npt.NDArray[np.int64] | None], clusters: npt.NDArray[np.int64]
+) -> dict[str, npt.NDArray[Any]]:
+    """Return, per peer that keeps a list of neighbours, how many of them are of its true cluster.
+
+    `num_true` is how many there are to be found: the others of its cluster.
+    """
+    lists = [(peer, listed) for peer, listed in enumerate(chosen) if listed is not None]
+    peers = np.array([peer for peer, _ in lists], np.int64)
+    same = [np.count_nonzero(clusters[listed] == clusters[peer]) for peer, listed in lists]
+    return {
+        "peer": peers.astype(np.int32),
+        "cluster": clusters[peers].astype(np.int32),
+        "num_chosen": np.array([len(listed) for _, listed in lists], np.int32),
+        "num_same_cluster": np.array(same, np.int32),
+        "num_true": (np.bincount(clusters)[clusters[peers]] - 1).astype(np.int32),
+    }
+
+
+def neighbour_statistics(
+    columns: dict[str, npt.NDArray[Any]], clusters: npt.NDArray[np.int64]
+) -> dict[str, npt.NDArray[Any]]:
+    """Return, per peer (K,), how many delivered models came from its true cluster, and weights."""
+    between_peers = columns["delivered"] & (columns["receiver"] >= 0) & (columns["sender"] >= 0)
+    useful = between_peers & (columns["kind"] != "probe")
+    receiver, sender = columns["receiver"][useful], columns["sender"][useful]
+    weight = np.nan_to_num(columns["weight"][useful])
+    same = clusters[receiver] == clusters[sender]
+    num_peers = len(clusters)
+    return {
+        "num_received": np.bincount(receiver, minlength=num_peers).astype(np.int32),
+        "num_same_cluster": np.bincount(receiver[same], minlength=num_peers).astype(np.int32),
+        "weight_others": np.bincount(receiver, weight, num_peers),
+        "weight_same_cluster": np.bincount(receiver[same], weight[same], num_peers),
+    }

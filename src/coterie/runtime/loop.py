@@ -1,0 +1,98 @@
+"""Runs a run to its end: records, checkpoints, resumes, and stops cleanly when asked to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import TypedDict, Unpack
+
+from coterie.errors import Interrupted
+from coterie.learning.choice import Tell
+from coterie.processes.signals import stop_by_signal, stopper
+from coterie.runtime.checkpoints import Checkpoints
+from coterie.runtime.recorder import Recorder
+from coterie.runtime.round import Round
+from coterie.runtime.round_runner import RoundRunner
+
+RECORDS = "records"
+"""Under which name a checkpoint keeps them."""
+
+
+class Advancing(TypedDict, total=False):
+    """How rounds are run: see `advance_to_end`."""
+
+    checkpoint_every: int
+    on_round: Callable[[Round], None] | None
+    asked_to_stop: Callable[[], bool] | None
+
+
+def run_to_end(
+    run: RoundRunner,
+    recorder: Recorder,
+    checkpoints: Checkpoints | None = None,
+    *,
+    tell: Tell = print,
+    **how: Unpack[Advancing],
+) -> bool:
+    """Resume, if there is something to, and advance until finished; see `advance_to_end`."""
+    if checkpoints is not None:
+        resume(run, recorder, checkpoints, tell)
+    return advance_to_end(run, recorder, checkpoints, tell=tell, **how)
+
+
+def advance_to_end(
+    run: RoundRunner,
+    recorder: Recorder,
+    checkpoints: Checkpoints | None = None,
+    *,
+    checkpoint_every: int = 1,
+    on_round: Callable[[Round], None] | None = None,
+    tell: Tell = print,
+    asked_to_stop: Callable[[], bool] | None = None,
+    records_in_checkpoints: bool = False,
+) -> bool:
+    """Advance until finished. Whatever ends it, what was computed is on disk.
+
+    Returns whether it was asked to stop in the last round, when there was nothing left to stop.
+
+    With `records_in_checkpoints` a checkpoint brings the records along that are not written yet:
+    one file per round instead of a dozen, for whoever saves every round.
+
+    After a first Ctrl-C, SIGTERM or SIGHUP the round is finished and saved; a second one ends at
+    once and loses what came after the last checkpoint. With `asked_to_stop` the caller answers
+    signals.
+    """
+    with nullcontext(asked_to_stop) if asked_to_stop else stop_by_signal(tell) as asked:
+        try:
+            while not run.finished:
+                now = run.advance()
+                recorder.add(now)
+                if on_round is not None:
+                    on_round(now)
+                stop = asked()
+                due = now.number % checkpoint_every == 0 or run.finished or stop
+                if checkpoints is not None and due:
+                    # Records first: a checkpoint promises that everything before it is recorded.
+                    saved = run.save()
+                    if records_in_checkpoints:
+                        saved[RECORDS] = recorder.pending()
+                    else:
+                        recorder.flush()
+                    checkpoints.write(run.next_round, saved)
+                recorder.flush_if_due()
+                if stop and not run.finished:
+                    raise Interrupted(f"Stopped by {stopper(asked)} after round {now.number}.")
+        finally:
+            recorder.flush()
+        recorder.finish()
+        return asked()
+
+
+def resume(run: RoundRunner, recorder: Recorder, checkpoints: Checkpoints, tell: Tell) -> None:
+    """Continue from the newest checkpoint that is not damaged."""
+    saved = checkpoints.read_newest(tell)
+    if saved is not None:
+        run.restore(saved)
+    recorder.rewind(run.next_round)
+    if saved is not None:
+        recorder.take_back(saved.get(RECORDS, {}))

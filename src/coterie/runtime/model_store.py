@@ -1,0 +1,294 @@
+"""The peers' models and what is known about them between rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from torch import nn
+
+from coterie.attacks.poisoning import Poisoning
+from coterie.data.peer_datasets import World
+from coterie.data.pools import PeerSamples
+from coterie.errors import TrainingError
+from coterie.learning.trainer import (
+    EvaluateJob,
+    Evaluation,
+    Matrix,
+    ModelReference,
+    Trainer,
+    Workspace,
+)
+from coterie.models.layout import Layout
+from coterie.models.vector import initial_vector
+from coterie.processes.shared_memory import shared_array
+from coterie.randomness import Key, key_bits
+from coterie.runtime.best_models import Bests, Peers
+from coterie.runtime.early_stopping import Progress
+from coterie.runtime.round import Round
+from coterie.runtime.settings import BestRule, SimulationSettings
+from coterie.runtime.size_limits import check_models
+from coterie.runtime.unreliable_network import Network
+from coterie.strategies.kin.restraint import Restraint
+from coterie.strategies.requests import Depth, Metric
+
+Part = Literal["validation", "test"]
+TRIALS_AT_ONCE = 64
+"""How many merged models are tried together; bounds the memory this takes."""
+
+
+class State:
+    """K peers as three K×P matrices: working, published and best models.
+
+    A fourth one only if the best by the other rule is wanted for comparison.
+    """
+
+    samples: list[PeerSamples]
+    """Each peer's data in the current step."""
+
+    def __init__(
+        self,
+        world: World,
+        build: Callable[[], nn.Module],
+        layout: Layout,
+        settings: SimulationSettings,
+        make_trainer: Callable[[Workspace], Trainer],
+        num_server_models: int = 0,
+        *,
+        distinct_server_models: bool = False,
+        keys: Sequence[Key] | None = None,
+    ) -> None:
+        self.world = world
+        self.settings = settings
+        self.layout = layout
+        self.num_peers = world.num_peers
+        # A peer's number is the key of its draws: a run with more peers starts the first ones
+        # alike. A real peer, alone in its process, brings the key it has among all.
+        self.keys: Sequence[Key] = range(world.num_peers) if keys is None else keys
+        check_models(
+            world.num_peers, layout.size, num_server_models, compares_bests=settings.compare_bests
+        )
+        shape = (world.num_peers, layout.size)
+        self.current: Matrix = shared_array(shape, np.float32)
+        self.published: Matrix = shared_array(shape, np.float32)
+        self.server: Matrix = shared_array((num_server_models, layout.size), np.float32)
+        # Kept only for strategies that measure the change of models.
+        self.initial: Matrix | None = None
+        self.untrained: Matrix | None = None
+        self.poisoning = Poisoning(settings.poison, world, layout, self.keys, settings.seed)
+        self.workspace = Workspace(
+            self.poisoning.pools,
+            {
+                "current": self.current,
+                "published": self.published,
+                "server": self.server,
+            },
+        )
+        self.network = Network(settings.network, world.num_peers, settings.seed)
+        self._latest = np.full((2, world.num_peers), np.nan)
+        self._validated: dict[int, Evaluation] = {}
+        """Of working models as they are now; whoever changes one says so by `changed`."""
+        common = settings.initialisation == "common"
+        self._initialise(self.current, build, self.keys, common=common)
+        every = range(num_server_models)
+        self._initialise(self.server, build, every, common=common and not distinct_server_models)
+        self._bests = self._make_bests(settings)
+        self.restraint = Restraint(settings.training.epochs, world.num_peers)
+        self.progress.tireless = self.poisoning.peers
+        self.enter(0)
+        self.trainer = make_trainer(self.workspace)
+
+    def _make_bests(self, settings: SimulationSettings) -> dict[str, Bests]:
+        """Return the bests by the rule that counts, and those it is compared with."""
+        bests = {"best": Bests(settings.best, settings, self.current)}
+        if settings.compare_bests:
+            other: BestRule = "trained" if settings.best == "any" else "any"
+            bests["other_best"] = Bests(other, settings, self.current)
+        self.workspace.matrices.update({name: each.models for name, each in bests.items()})
+        return bests
+
+    @property
+    def best(self) -> Matrix:
+        """Each peer's best model, (K, P)."""
+        return self._bests["best"].models
+
+    @property
+    def progress(self) -> Progress:
+        """How good the best models are, and who has stopped."""
+        return self._bests["best"].progress
+
+    def _initialise(
+        self,
+        rows: Matrix,
+        build: Callable[[], nn.Module],
+        keys: Sequence[Key],
+        *,
+        common: bool,
+    ) -> None:
+        start = initial_vector(build, key_bits(self.settings.seed, "initial weights"))
+        for row, key in enumerate(keys):
+            bits = key_bits(self.settings.seed, "initial weights", key)
+            rows[row] = start if common else initial_vector(build, bits)
+
+    def keep_for(self, metrics: frozenset[Metric]) -> None:
+        """Keep what measuring these metrics will need."""
+        if "cosine-total-update" in metrics:
+            self.initial = self.current.copy()
+        if "cosine-last-update" in metrics:
+            self.untrained = self.current.copy()
+
+    def trials(self) -> Matrix:
+        """Return room for models that are only tried, (rows, P)."""
+        if "trials" not in self.workspace.matrices:
+            rows = min(self.num_peers, TRIALS_AT_ONCE)
+            return self.workspace.allocate("trials", (rows, self.layout.size))
+        return self.workspace.matrices["trials"]
+
+    def enter(self, round_number: int) -> None:
+        """Put the data of a round's step before the peers."""
+        samples = self.world.enter(self.world.step_of(round_number))
+        self.samples = self.poisoning.labelled(samples, round_number)
+        self._validated.clear()
+
+    def changed(self, peers: Iterable[int]) -> None:
+        """Forget how good working models were, which are not what they were."""
+        for peer in peers:
+            self._validated.pop(int(peer), None)
+
+    def known(self, peer: int, evaluation: Evaluation) -> None:
+        """Take in how good a working model is on validation data, as it is now."""
+        self._validated[peer] = evaluation
+
+    def validation(self, peers: Iterable[int]) -> list[Evaluation]:
+        """Return what working models reach on validation data, as they are now."""
+        wanted = [int(peer) for peer in peers]
+        missing = [peer for peer in wanted if peer not in self._validated]
+        if missing:  # mostly they were measured together, and are asked for one by one
+            jobs = [
+                EvaluateJob(ModelReference("current", peer), self.samples[peer].validation)
+                for peer in missing
+            ]
+            self._validated.update(zip(missing, self.trainer.evaluate(jobs), strict=True))
+        return [self._validated[peer] for peer in wanted]
+
+    def shift(self, now: Round) -> None:
+        """The data have changed: forget the bests, wake everybody, look at the models afresh."""
+        for bests in self._bests.values():
+            bests.start_anew(self.current, now.number)
+        self.restraint.reset()
+        now.stopped[:] = False
+        self._latest[:] = means(self.validation(range(self.num_peers)))
+
+    def begin(self, now: Round) -> None:
+        """Note how good the published models are before anything is merged."""
+        now.measures["validation_loss_before"][:] = self._latest[0]
+        now.measures["validation_accuracy_before"][:] = self._latest[1]
+
+    def validate_merged(self, now: Round, peers: Peers) -> None:
+        """Validate working models after merging, once a round; they may be bests already."""
+        peers = peers[np.isnan(now.measures["validation_loss_merged"][peers])]
+        values = means(self.validation(peers))
+        self._note(now, "merged", peers, values)
+        for bests in self._bests.values():
+            if bests.rule == "any":
+                bests.consider(self.current, peers, now.number, values)
+
+    def validation_losses(self, peers: Peers) -> npt.NDArray[np.float64]:
+        """Return the validation losses of working models as they are now."""
+        losses: npt.NDArray[np.float64] = means(self.validation(peers))[0]
+        return losses
+
+    def depth(self, last_layers: Depth) -> int | None:
+        """Return how many of the last layers are meant; None: all."""
+        return self.layout.classifier_depth if last_layers == "classifier" else last_layers
+
+    def note_training(self, now: Round, losses: Mapping[int, float]) -> None:
+        """Note training losses; models that left the finite numbers end the run."""
+        peers = np.array(list(losses), np.int64)
+        now.measures["train_loss"][peers] = list(losses.values())
+        broken = peers[~np.isfinite(now.measures["train_loss"][peers])]
+        if len(broken):
+            raise TrainingError(
+                f"Training diverged in round {now.number}: the model of peer {broken[0]}"
+                f"{f' and {len(broken) - 1} others' if len(broken) > 1 else ''} holds NaN or "
+                f"infinite values. A learning rate below {self.settings.training.learning_rate:g} "
+                "usually helps: --set training.learning_rate=…"
+            )
+
+    def validate_trained(self, now: Round, peers: Peers) -> None:
+        """Validate what came out of a round; where nothing was merged, before counts as merged."""
+        merged = now.measures["validation_loss_merged"]
+        alone = peers[np.isnan(merged[peers]) & ~now.merged[peers]]
+        self._note(now, "merged", alone, self._latest[:, alone])
+        self.validate_merged(now, peers[np.isnan(merged[peers]) & now.merged[peers]])
+        values = means(self.validation(peers))
+        self._note(now, "trained", peers, values)
+        self._latest[:, peers] = values
+        for bests in self._bests.values():
+            bests.consider(self.current, peers, now.number, values)
+
+    def test(self, now: Round) -> None:
+        """Test every best model on its peer's current distribution; unchanged ones only once."""
+        for name, bests in self._bests.items():
+            outdated = np.flatnonzero(np.isnan(bests.tested[0]) & ~self.poisoning.peers)
+            bests.tested[:, outdated] = self._evaluate(name, outdated, "test")
+            suffix = "" if name == "best" else "_other"
+            now.measures[f"test_loss{suffix}"][:] = bests.tested[0]
+            now.measures[f"test_accuracy{suffix}"][:] = bests.tested[1]
+
+    def validate_best(self) -> npt.NDArray[np.float64]:
+        """Return validation losses and accuracies of the best models, those tested, (2, K)."""
+        return self._evaluate("best", np.arange(self.num_peers), "validation")
+
+    def validate_untrained(self, build: Callable[[], nn.Module]) -> npt.NDArray[np.float64]:
+        """Return validation losses and accuracies of initial models, (2, K).
+
+        They take the place of the working models, which are lost.
+        """
+        common = self.settings.initialisation == "common"
+        self._initialise(self.current, build, self.keys, common=common)
+        self._validated.clear()
+        return means(self.validation(range(self.num_peers)))
+
+    def _note(self, now: Round, when: str, peers: Peers, values: npt.NDArray[np.float64]) -> None:
+        now.measures[f"validation_loss_{when}"][peers] = values[0]
+        now.measures[f"validation_accuracy_{when}"][peers] = values[1]
+
+    def _evaluate(self, matrix: str, peers: Peers, part: Part) -> npt.NDArray[np.float64]:
+        """Return mean losses and accuracies, (2, peers)."""
+        jobs = [
+            EvaluateJob(ModelReference(matrix, int(peer)), getattr(self.samples[peer], part))
+            for peer in peers
+        ]
+        return means(self.trainer.evaluate(jobs))
+
+    def save(self) -> dict[str, Any]:
+        """Return what must survive between rounds; published models equal current ones then."""
+        return {
+            "current": self.current,
+            "server": self.server,
+            "latest": self._latest,
+            "bests": {name: bests.save() for name, bests in self._bests.items()},
+            "restraint": self.restraint.save(),
+            "initial": self.initial,
+            "untrained": self.untrained,
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Take back what `save` returned."""
+        self.current[:] = saved["current"]
+        self._validated.clear()
+        self.published[:] = saved["current"]
+        self.server[:] = saved["server"]
+        self._latest[:] = saved["latest"]
+        for name, bests in self._bests.items():
+            bests.restore(saved["bests"][name])
+        self.restraint.restore(saved["restraint"])
+        self.initial, self.untrained = saved["initial"], saved["untrained"]
+
+
+def means(evaluations: Sequence[Evaluation]) -> npt.NDArray[np.float64]:
+    """Return mean losses and accuracies, (2, n)."""
+    return np.array([[e.loss for e in evaluations], [e.accuracy for e in evaluations]])

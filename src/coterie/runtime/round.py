@@ -1,0 +1,124 @@
+"""What is known about one round while it runs, and what is recorded of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.runtime.exchange_log import (
+    ExchangeLog,
+    chosen_statistics,
+    neighbour_statistics,
+    traffic,
+)
+from coterie.strategies.strategy import GroundTruth
+
+Columns: TypeAlias = dict[str, npt.NDArray[Any]]
+STATUSES = ("active", "offline", "stopped")
+MEASURES = (
+    "train_loss",
+    "validation_loss_before",
+    "validation_accuracy_before",
+    "validation_loss_merged",
+    "validation_accuracy_merged",
+    "validation_loss_trained",
+    "validation_accuracy_trained",
+    "test_loss",
+    "test_accuracy",
+    "test_loss_other",
+    "test_accuracy_other",
+)
+"""Before: the published model, before merging. Test: the best model; other: the best by the other
+rule of what may become it. NaN: not measured."""
+
+
+@dataclass
+class Round:
+    """One round; every array has one entry per peer, (K,)."""
+
+    number: int
+    step: int
+    online: npt.NDArray[np.bool_]
+    stopped: npt.NDArray[np.bool_]
+    truth: GroundTruth
+    exchanges: ExchangeLog = field(default_factory=ExchangeLog)
+    similarities: Columns = field(default_factory=dict)
+    """Of watched peers to all others, when the round began; empty if nobody was watched."""
+    chosen: list[npt.NDArray[np.int64] | None] = field(default_factory=list)
+    """The neighbours each peer stated when the round ended; None: it keeps no list."""
+    beliefs: Columns = field(default_factory=dict)
+    """What peers believed about each other when the round ended; empty if nobody was asked."""
+    arrivals: Columns = field(default_factory=dict)
+    """How old models were that came over a real network; empty in a simulation."""
+    listed: Columns = field(default_factory=dict)
+    """Whom a real peer has on its list of neighbours; empty in a simulation."""
+    efforts: Columns = field(default_factory=dict)
+    """What the round cost a real peer; empty in a simulation."""
+
+    def __post_init__(self) -> None:
+        self.merged = np.zeros(len(self.online), dtype=bool)
+        self.poisoned = np.zeros(len(self.online), dtype=bool)
+        self.measures = {name: np.full(len(self.online), np.nan) for name in MEASURES}
+
+    @property
+    def active_peers(self) -> npt.NDArray[np.int64]:
+        """Those who take part: online and not stopped."""
+        return np.flatnonzero(self.online & ~self.stopped)
+
+    def leave_out(self, poisoned: npt.NDArray[np.bool_]) -> None:
+        """Mark poisoned peers (K,) and forget what was measured of them."""
+        self.poisoned = poisoned
+        for values in self.measures.values():
+            values[poisoned] = np.nan
+
+    def tables(self) -> dict[str, Columns]:
+        """Return the columns of every table this round adds rows to."""
+        optional = {
+            "similarities": self.similarities,
+            "chosen_neighbours": chosen_statistics(self.chosen, self.truth.clusters),
+            "beliefs": self.beliefs,
+            "arrivals": self.arrivals,
+            "listed_neighbours": self.listed,
+            "efforts": self.efforts,
+        }
+        return self._peers_and_exchanges() | {
+            name: {"round": np.full(len(columns["peer"]), self.number, np.int32), **columns}
+            for name, columns in optional.items()
+            if columns and len(columns["peer"])
+        }
+
+    def _peers_and_exchanges(self) -> dict[str, Columns]:
+        num_peers = len(self.online)
+        exchanges = self.exchanges.columns()
+        status = np.where(self.stopped, 2, np.where(self.online, 0, 1))
+        who = {
+            "round": np.full(num_peers, self.number, dtype=np.int32),
+            "peer": np.arange(num_peers, dtype=np.int32),
+            # A real peer knows of others than those here, who record for themselves.
+            "cluster": self.truth.clusters[:num_peers].astype(np.int32),
+        }
+        return {
+            "metrics": {
+                **who,
+                "step": np.full(num_peers, self.step, dtype=np.int32),
+                "status": np.array(STATUSES, dtype=object)[status],
+                "poisoned": self.poisoned,
+                **self.measures,
+                **_first(traffic(exchanges, len(self.truth.clusters)), num_peers),
+            },
+            "exchanges": {
+                "round": np.full(len(exchanges["kind"]), self.number, dtype=np.int32),
+                **exchanges,
+            },
+            "neighbours": {
+                **who,
+                **_first(neighbour_statistics(exchanges, self.truth.clusters), num_peers),
+            },
+        }
+
+
+def _first(columns: Columns, count: int) -> Columns:
+    return {name: values[:count] for name, values in columns.items()}

@@ -1,0 +1,162 @@
+"""The tables of a run: their columns, and reading them while the run goes on or after it.
+
+A run folder holds each table as `NAME.parquet` once the run has finished, and until then as parts
+in the folder `NAME/`, named by their first and last round. A table that had nothing to record, such
+as `similarities` when nobody was watched, is not there.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from coterie.errors import StorageError
+from coterie.runtime.round import MEASURES
+from coterie.storage.files import reason_of
+
+_PART = re.compile(r"\d{7,9}-\d{7,9}\.parquet")
+_WHO = [("round", pa.int32()), ("peer", pa.int32()), ("cluster", pa.int32())]
+
+SCHEMAS = {
+    "metrics": pa.schema(
+        [
+            *_WHO,
+            ("step", pa.int32()),
+            ("status", pa.string()),
+            ("poisoned", pa.bool_()),
+            *((name, pa.float64()) for name in MEASURES),
+            ("models_received", pa.int32()),
+            ("bytes_received", pa.int64()),
+            ("models_sent", pa.int32()),
+            ("bytes_sent", pa.int64()),
+        ]
+    ),
+    "exchanges": pa.schema(
+        [
+            ("round", pa.int32()),
+            ("kind", pa.string()),
+            ("receiver", pa.int32()),
+            ("sender", pa.int32()),
+            ("bytes", pa.int64()),
+            ("delivered", pa.bool_()),
+            ("weight", pa.float64()),
+        ]
+    ),
+    "neighbours": pa.schema(
+        [
+            *_WHO,
+            ("num_received", pa.int32()),
+            ("num_same_cluster", pa.int32()),
+            ("weight_others", pa.float64()),
+            ("weight_same_cluster", pa.float64()),
+        ]
+    ),
+    "chosen_neighbours": pa.schema(
+        [
+            *_WHO,
+            ("num_chosen", pa.int32()),
+            ("num_same_cluster", pa.int32()),
+            ("num_true", pa.int32()),
+        ]
+    ),
+    "similarities": pa.schema(
+        [
+            *_WHO,
+            ("other", pa.int32()),
+            ("other_cluster", pa.int32()),
+            ("metric", pa.string()),
+            ("similarity", pa.float64()),
+        ]
+    ),
+    "beliefs": pa.schema(
+        [
+            *_WHO,
+            ("other", pa.int32()),
+            ("other_cluster", pa.int32()),
+            ("origin", pa.string()),
+            ("similarity", pa.float64()),
+            ("probability", pa.float64()),
+        ]
+    ),
+    "arrivals": pa.schema(
+        [
+            *_WHO,
+            ("other", pa.int32()),
+            ("other_round", pa.int32()),
+            ("age_seconds", pa.float64()),
+            ("seconds", pa.float64()),
+            ("weight", pa.float64()),
+        ]
+    ),
+    "listed_neighbours": pa.schema(
+        [*_WHO, ("other", pa.int32()), ("other_cluster", pa.int32())],
+    ),
+    "efforts": pa.schema(
+        [
+            *_WHO,
+            ("wall_seconds", pa.float64()),
+            ("cpu_seconds", pa.float64()),
+            ("work_seconds", pa.float64()),
+            ("work_cpu_seconds", pa.float64()),
+            ("wait_seconds", pa.float64()),
+        ]
+    ),
+    "timings": pa.schema(
+        [("round", pa.int32()), ("wall_seconds", pa.float64()), ("cpu_seconds", pa.float64())]
+    ),
+}
+
+
+YOUNGER = {"poisoned": False, "test_loss_other": math.nan, "test_accuracy_other": math.nan}
+"""Columns that older runs did not record, and what they would have recorded."""
+
+
+def read_table(run: Path, name: str) -> pa.Table:
+    """Return a table of a run, as far as it has been recorded."""
+    try:
+        with suppress(FileNotFoundError):
+            return _read(run, name)
+        # The run was just joining its parts to one file.
+        return _read(run, name)
+    except (OSError, pa.ArrowException) as error:
+        raise StorageError(
+            f"Cannot read the table '{name}' of {run}: {reason_of(error)}."
+        ) from error
+
+
+def _read(run: Path, name: str) -> pa.Table:
+    whole = run / f"{name}.parquet"
+    if whole.exists():
+        return read_file(whole, name)
+    parts = [read_file(part, name) for part in parts_of(run, name)]
+    return pa.concat_tables(parts) if parts else SCHEMAS[name].empty_table()
+
+
+def read_file(path: Path, name: str, *, use_threads: bool = True) -> pa.Table:
+    """Return a table, or a part of it, from its file; what is younger than it is filled in."""
+    # Opened here: arrow takes folders for tables, and names that are no text for nothing at all.
+    with path.open("rb") as file:
+        table = pq.read_table(file, schema=SCHEMAS[name], use_threads=use_threads)
+    for place, column in enumerate(table.column_names):
+        # A column that is not in the file comes as nulls; single nulls are a damage.
+        if column in YOUNGER and table[column].null_count == table.num_rows:
+            filled = table[column].fill_null(YOUNGER[column])
+            table = table.set_column(place, SCHEMAS[name].field(column), filled)
+        elif table[column].null_count:
+            raise StorageError(f"{path} is damaged: values of its column '{column}' are missing.")
+    return table
+
+
+def parts_of(run: Path, name: str) -> list[Path]:
+    """Return the parts of a table, oldest first."""
+    return sorted(path for path in (run / name).glob("*.parquet") if is_part(path.name))
+
+
+def is_part(name: str) -> bool:
+    """Whether a file is called as a part is, by its first and last round; others are not ours."""
+    return _PART.fullmatch(name) is not None

@@ -1,0 +1,127 @@
+"""The settings of a simulation: everything but data, model and strategy."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self, TypeAlias
+
+from pydantic import Field, field_validator, model_validator
+
+from coterie.attacks.poison_settings import PoisonSettings
+from coterie.errors import ConfigError
+from coterie.learning.trainer import TrainingSettings
+from coterie.settings import Settings
+from coterie.strategies.parts.similarity import Similarity
+
+BestRule: TypeAlias = Literal["any", "trained"]
+BestBy: TypeAlias = Literal["loss", "accuracy", "highest-accuracy"]
+
+
+class Absence(Settings):
+    """A peer that is offline from one round to another, both included."""
+
+    peer: int = Field(ge=0)
+    first_round: int = Field(ge=1)
+    last_round: int = Field(ge=1)
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.last_round < self.first_round:
+            raise ValueError(
+                f"the last round ({self.last_round}) comes before the first ({self.first_round})"
+            )
+        return self
+
+
+class NetworkSettings(Settings):
+    """What goes wrong on the network.
+
+    An offline peer takes no part in a round: it neither asks nor answers nor trains.
+    """
+
+    offline_probability: float = Field(0.0, ge=0, le=1)
+    """How likely each peer is offline in each round."""
+    offline_trace: tuple[Absence, ...] = ()
+    """Known absences, each as {peer: …, first_round: …, last_round: …}."""
+    loss_probability: float = Field(0.0, ge=0, le=1)
+    """How likely each message is lost on its way."""
+
+    def check(self, num_peers: int) -> None:
+        """Refuse absences of peers that do not exist."""
+        for absence in self.offline_trace:
+            if absence.peer >= num_peers:
+                raise ConfigError(
+                    f"network.offline_trace names peer {absence.peer}, but the {num_peers} peers "
+                    f"are numbered 0 to {num_peers - 1}."
+                )
+
+
+class WatchSettings(Settings):
+    """What is recorded of similarities: true ones of watched peers, and what peers believe.
+
+    True similarity to everybody else is measured for the peers named, and takes time; beliefs are
+    what strategies keep in their tables anyway. Neither changes a result. Strategies with a server
+    have nobody to watch.
+    """
+
+    peers: tuple[Annotated[int, Field(ge=0)], ...] = ()
+    """The numbers of the peers to watch, such as [0, 25]."""
+    metrics: tuple[Similarity, ...] = (
+        "inverse-loss",
+        "cosine-weights",
+        "inverse-distance",
+        "cosine-gradients",
+    )
+    """How similarity is measured."""
+    alpha: float = Field(1.0, ge=0, le=1)
+    """For cosine-gradients: the share of the last local training, see docs/algorithms.md."""
+    every: int = Field(1, ge=1)
+    """Rounds between measurements."""
+    beliefs: int = Field(20, ge=0)
+    """In about how many rounds the peers' own tables are recorded, evenly spaced, and in the last;
+    0: never. Of more than 100 peers only as many as make 200,000 rows in 20 rounds."""
+
+    @field_validator("peers", "metrics")
+    @classmethod
+    def _each_once(cls, values: tuple[int | str, ...]) -> tuple[int | str, ...]:
+        if len(set(values)) != len(values):
+            raise ValueError("each may be named only once")
+        return values
+
+    def check(self, num_peers: int) -> None:
+        """Raise a ConfigError if somebody is to be watched who does not exist."""
+        for peer in self.peers:
+            if peer >= num_peers:
+                raise ConfigError(
+                    f"watch.peers names peer {peer}, but the {num_peers} peers are numbered 0 to "
+                    f"{num_peers - 1}."
+                )
+
+
+class SimulationSettings(Settings):
+    """How rounds are run and what is remembered of them."""
+
+    rounds: int = Field(50, ge=0, le=2**31 - 1)
+    """Rounds of exchange, merge and training, after the initial training, which is round 0."""
+    seed: int = Field(0, ge=0)
+    """What every random draw depends on."""
+    schedule: Literal["synchronous", "sequential"] = "synchronous"
+    """Synchronous: everybody sees the models of the round before. Sequential: peers act in turn."""
+    initialisation: Literal["common", "independent"] = "common"
+    """Whether all peers start from the same random weights."""
+    best: BestRule = "any"
+    """Whether merged models may become a peer's best, or only trained ones (the papers)."""
+    compare_bests: bool = False
+    """Whether the best by the other rule is kept and tested as well; takes memory and time."""
+    best_by: BestBy = "loss"
+    """What makes a model a peer's best. loss: the lowest validation loss. accuracy: the highest
+    validation accuracy, averaged over the last 5 validations (PENS). highest-accuracy: the highest
+    single validation accuracy (Hagander & Ihre-Thomason 2024)."""
+    patience: int | None = Field(None, ge=1)
+    """Rounds without a new best after which a peer stops; None: never. With best_by =
+    highest-accuracy they are rounds without a lower validation loss."""
+    test_every: int = Field(10, ge=1)
+    """Rounds between tests; the last round, and the last before a shift, are always tested."""
+    training: TrainingSettings = TrainingSettings()
+    network: NetworkSettings = NetworkSettings()
+    poison: PoisonSettings = PoisonSettings()
+    watch: WatchSettings = WatchSettings()

@@ -1,0 +1,71 @@
+"""Watches chosen peers: how similar everybody really is to them, whether or not they asked.
+
+What is recorded is what the peer would have measured in this round, had it fetched all others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.runtime.model_store import State
+from coterie.runtime.scoring import scores
+from coterie.runtime.settings import WatchSettings
+from coterie.strategies.parts.similarity import (
+    Scores,
+    Similarity,
+    SimilarityPlan,
+    measure_similarities,
+    metrics_for,
+)
+from coterie.strategies.requests import Metric, Offer, Score
+
+
+def watched_measurements(watch: WatchSettings) -> frozenset[Metric]:
+    """Return the measurements that watching needs; none if nobody is watched."""
+    if not watch.peers:
+        return frozenset()
+    return frozenset().union(*(metrics_for(each, watch.alpha) for each in watch.metrics))
+
+
+def true_similarities(state: State, clusters: npt.NDArray[np.int64]) -> dict[str, npt.NDArray[Any]]:
+    """Return one row per watched peer, metric and other peer; what has no answer has no row."""
+    watch = state.settings.watch
+    rows = [
+        (peer, other, metric, value)
+        for peer in watch.peers
+        for metric in watch.metrics
+        for other, value in _similarities(state, peer, metric, watch.alpha).items()
+    ]
+    peers, others, metrics, values = zip(*rows, strict=True) if rows else ((), (), (), ())
+    return {
+        "peer": np.array(peers, np.int32),
+        "cluster": clusters[np.array(peers, np.int64)].astype(np.int32),
+        "other": np.array(others, np.int32),
+        "other_cluster": clusters[np.array(others, np.int64)].astype(np.int32),
+        "metric": np.array(metrics, dtype=object),
+        "similarity": np.array(values, np.float64),
+    }
+
+
+def _similarities(state: State, peer: int, similarity: Similarity, alpha: float) -> Scores:
+    others = (other for other in range(state.num_peers) if other != peer)
+    offers = [Offer(other, len(state.samples[other].train), {}) for other in others]
+    return _answered(state, peer, measure_similarities(offers, similarity, alpha))
+
+
+def _answered(state: State, judge: int, measuring: SimilarityPlan) -> Scores:
+    """Answer what a measuring asks for, without a network in between; return its result."""
+    answer: Scores | None = None
+    while True:
+        try:
+            request = measuring.send(answer)
+        except StopIteration as done:
+            result: Scores = done.value
+            return result
+        if not isinstance(request, Score):
+            raise TypeError(f"A measuring asked for {request!r}; only Score can be answered here.")
+        models = [offer.peer for offer in request.offers]
+        answer = scores(state, judge, models, request.metric)

@@ -1,0 +1,170 @@
+"""Answers the requests of server-side strategies, the yardsticks with a server in the middle."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from coterie.data.pools import Samples
+from coterie.learning.trainer import EvaluateJob, ModelReference, TrainJob
+from coterie.randomness import generator, key_bits
+from coterie.runtime.best_models import Peers
+from coterie.runtime.exchange_log import SERVER
+from coterie.runtime.model_store import State
+from coterie.runtime.round import Round
+from coterie.strategies.server.server_strategy import (
+    Aggregate,
+    ScoreClients,
+    Server,
+    ServerRequest,
+    ServerStrategy,
+    TrainClients,
+    TrainPooled,
+)
+from coterie.strategies.strategy import GroundTruth
+
+Answer: TypeAlias = dict[int, float] | dict[int, list[float]] | None
+
+
+class ServerRuntime:
+    """Drives the rounds of a server; peers only train what they are sent."""
+
+    def __init__(self, state: State, strategy: ServerStrategy) -> None:
+        self._state = state
+        self.strategy = strategy
+
+    def start(self, now: Round) -> None:
+        """Round 0: everybody looks at the untrained models."""
+        self._finish(now, np.arange(self._state.num_peers))
+
+    def run(self, now: Round) -> None:
+        """Run one round."""
+        plan = self.strategy.round(
+            Server(
+                round=now.number,
+                clients=now.active_peers,
+                rng=generator(self._state.settings.seed, "strategy", SERVER, now.number),
+                truth=self._truth(now.truth),
+            )
+        )
+        answer: Any = None
+        while True:
+            try:
+                request: ServerRequest = plan.send(answer)
+            except StopIteration:
+                break
+            answer = self._answer(now, request)
+        self._finish(now, now.active_peers)
+
+    def note_beliefs(self, now: Round) -> None:
+        """Nobody has to believe anything about others: a server decides."""
+
+    def serve_best(self, peers: Peers) -> None:
+        """Nobody serves models here: a stopped peer just keeps its best."""
+
+    def save(self) -> dict[str, Any]:
+        """Return what must survive between rounds, as plain data."""
+        return {"strategies": [self.strategy.save()]}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Take back what `save` returned."""
+        self.strategy.restore(saved["strategies"][0])
+
+    def _truth(self, truth: GroundTruth) -> GroundTruth | None:
+        return truth if self.strategy.uses_ground_truth else None
+
+    def _answer(self, now: Round, request: ServerRequest) -> Answer:
+        if isinstance(request, TrainClients):
+            return self._train_clients(now, request)
+        if isinstance(request, ScoreClients):
+            return self._score_clients(now, request)
+        if isinstance(request, Aggregate):
+            self._aggregate(request)
+        else:
+            self._train_pooled(now, request)
+        return None
+
+    def _train_clients(self, now: Round, request: TrainClients) -> dict[int, float]:
+        state, size = self._state, self._state.layout.num_bytes
+        jobs, clients = [], []
+        for client, model in request.models.items():
+            if request.already_there or self._download(now, client):
+                state.current[client] = state.server[model]
+                clients.append(client)
+                jobs.append(
+                    TrainJob(
+                        ModelReference("current", client),
+                        state.samples[client].train,
+                        state.settings.training.epochs,
+                        key_bits(state.settings.seed, "training", client, now.number, 0),
+                    )
+                )
+        losses = state.trainer.train(jobs)
+        state.changed(clients)
+        state.note_training(now, dict(zip(clients, losses, strict=True)))
+        returned = {}
+        for client in clients:
+            delivered = state.network.delivers(client)
+            now.exchanges.add("upload", SERVER, client, size, delivered)
+            if delivered:
+                returned[client] = float(len(state.samples[client].train))
+        return returned
+
+    def _score_clients(self, now: Round, request: ScoreClients) -> dict[int, list[float]]:
+        state = self._state
+        models = range(len(state.server))
+        # All downloads are made, and counted, even if one of them is lost.
+        arrived = {
+            client: [self._download(now, client) for _ in models] for client in request.clients
+        }
+        reached = [client for client in request.clients if all(arrived[client])]
+        jobs = [
+            EvaluateJob(ModelReference("server", model), state.samples[client].train)
+            for client in reached
+            for model in models
+        ]
+        losses = [result.loss for result in state.trainer.evaluate(jobs)]
+        return {
+            client: losses[place * len(models) : (place + 1) * len(models)]
+            for place, client in enumerate(reached)
+        }
+
+    def _download(self, now: Round, client: int) -> bool:
+        """Send a client one model; return whether it arrived."""
+        delivered = self._state.network.delivers(client)
+        size = self._state.layout.num_bytes
+        now.exchanges.add("download", client, SERVER, size, delivered)
+        return delivered
+
+    def _aggregate(self, request: Aggregate) -> None:
+        target = self._state.server[request.model]
+        target[:] = 0
+        for client, weight in request.weights.items():
+            target += np.float32(weight) * self._state.current[client]
+
+    def _train_pooled(self, now: Round, request: TrainPooled) -> None:
+        state = self._state
+        jobs = []
+        for model, peers in request.pools.items():
+            rows = np.concatenate([state.samples[peer].train.rows() for peer in peers])
+            pool = state.samples[peers[0]].train.pool
+            jobs.append(
+                TrainJob(
+                    ModelReference("server", model),
+                    Samples(pool, 0, 0, rows),
+                    state.settings.training.epochs,
+                    key_bits(state.settings.seed, "training", f"model {model}", now.number),
+                )
+            )
+        losses = state.trainer.train(jobs)
+        for peers, loss in zip(request.pools.values(), losses, strict=True):
+            state.note_training(now, dict.fromkeys(peers, loss))
+
+    def _finish(self, now: Round, peers: Peers) -> None:
+        """Give every peer its server model and validate it there."""
+        for peer in peers:
+            model = self.strategy.model_of(int(peer), self._truth(now.truth))
+            self._state.current[peer] = self._state.server[model]
+        self._state.changed(peers)
+        self._state.validate_trained(now, peers)

@@ -1,0 +1,224 @@
+"""The simulator's runtime: steps many peers together and answers equal requests at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from coterie.learning.trainer import Matrix, ModelReference
+from coterie.randomness import generator
+from coterie.runtime.best_models import Peers
+from coterie.runtime.driver import NUMBER_BYTES, Answers, Runtime
+from coterie.runtime.estimates import asked_peers
+from coterie.runtime.exchange_log import message_bytes
+from coterie.runtime.model_store import State
+from coterie.runtime.round import Round
+from coterie.runtime.scoring import Known, Question, measure
+from coterie.runtime.true_similarity import true_similarities, watched_measurements
+from coterie.strategies.requests import (
+    AskScore,
+    Fetch,
+    Offer,
+    Receive,
+    ReceiveReports,
+    Report,
+    Score,
+    Send,
+)
+from coterie.strategies.strategy import Strategy
+
+
+class PeerRuntime(Runtime):
+    """Drives the rounds of many peers; each strategy sees just what a real peer would."""
+
+    def __init__(self, state: State, strategies: list[Strategy]) -> None:
+        super().__init__(state, strategies)
+        state.settings.watch.check(state.num_peers)
+        asked = (strategy.required_metrics() for strategy in strategies)
+        state.keep_for(watched_measurements(state.settings.watch).union(*asked))
+        self._recorded = asked_peers(state.world.clusters(0))
+        self._inboxes: list[dict[int, Matrix]] = [{} for _ in strategies]
+        self._told: list[dict[int, float]] = [{} for _ in strategies]
+        self._being_told: list[dict[int, float]] = [{} for _ in strategies]
+        """In this round, to be heard in the next."""
+        # PENS asks the same peers several times within a round: one evaluation answers them all.
+        self._evaluated: Known = {}
+
+    def _known(self) -> Peers:
+        return self._everybody
+
+    def _exists(self, peer: int) -> bool:
+        return 0 <= peer < self._state.num_peers
+
+    def _asked(self) -> Peers:
+        return self._recorded
+
+    def _watch(self, now: Round) -> None:
+        watch = self._state.settings.watch
+        if watch.peers and now.number % watch.every == 0:
+            now.similarities = true_similarities(self._state, now.truth.clusters)
+
+    def _run(self, now: Round) -> None:
+        self._watch(now)
+        active = now.active_peers
+        if self._state.settings.schedule == "synchronous":
+            self._turn(now, active)
+            # What was pushed to somebody who did not take it is gone with the round.
+            self._inboxes = [{} for _ in self._inboxes]
+            self._pass_on()
+            return
+        for peer in generator(self._state.settings.seed, "order", now.number).permutation(active):
+            self._turn(now, np.array([peer]))
+
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Let everybody hear what they were told."""
+        for told, new in zip(self._told, self._being_told, strict=True):
+            told.update(new)
+            new.clear()
+
+    def _turn(self, now: Round, peers: Peers) -> None:
+        self._drive(now, peers)
+        self._finish(now, peers)
+        self._evaluated.clear()
+
+    def _keep_untrained(self, now: Round, peer: int) -> None:
+        poisoning = self._state.poisoning
+        if not poisoning.is_stale(peer, now.number):  # its change is as old as its model
+            super()._keep_untrained(now, peer)
+        poisoning.note_merged(peer, now.number, self._state.current[peer])
+
+    def _release(self, now: Round, peers: Peers) -> None:
+        state = self._state
+        forges = state.poisoning.forges(now.number)[peers]
+        super()._release(now, peers[~forges])
+        for peer in peers[forges].tolist():
+            state.poisoning.forge(peer, now.number, state.current[peer], state.published[peer])
+
+    def _transmit(
+        self, now: Round, kind: str, asker: int, receiver: int, sender: int, extra_bytes: int = 0
+    ) -> bool:
+        """Send one model over the network and note it; return whether it arrived."""
+        other = sender if asker == receiver else receiver
+        if not now.online[other]:
+            return False
+        delivered = self._state.network.delivers(asker)
+        size = self._state.layout.num_bytes + extra_bytes
+        now.exchanges.add(kind, receiver, sender, size, delivered)
+        return delivered
+
+    def _fetch(self, now: Round, requests: dict[int, Fetch]) -> Answers:
+        answers: Answers = {}
+        for peer, request in requests.items():
+            self._check_targets(now, peer, request)
+            offers = []
+            updates = self._state.layout.num_bytes * self._num_updates(peer)
+            for sender in request.peers:
+                beside = updates + message_bytes(self._messages[sender])
+                if self._transmit(now, "fetch", peer, peer, sender, beside):
+                    offers.append(self._offer(sender))
+                    self._held[peer][sender] = self._state.published[sender]
+                    self._fetched[peer].add(sender)
+            answers[peer] = offers
+        return answers
+
+    def _num_updates(self, peer: int) -> int:
+        """Return how many vectors of changes a peer needs beside each model it fetches."""
+        needs = self.strategies[peer].required_metrics()
+        from_others = self._state.settings.initialisation == "independent"
+        return ("cosine-last-update" in needs) + ("cosine-total-update" in needs and from_others)
+
+    def _offer(self, sender: int) -> Offer:
+        return Offer(sender, len(self._state.samples[sender].train), self._messages[sender])
+
+    def _score(self, now: Round, requests: dict[int, Score]) -> Answers:
+        questions, places = [], []
+        for peer, request in requests.items():
+            for offer in request.offers:
+                if offer.peer not in self._fetched[peer]:
+                    raise self._broken(now, peer, f"scored peer {offer.peer} without a fetch")
+                questions.append(Question(offer.peer, judge=peer, metric=request.metric))
+                places.append((peer, offer.peer))
+        return self._measure(requests, questions, places)
+
+    def _ask_score(self, now: Round, requests: dict[int, AskScore]) -> Answers:
+        questions, places = [], []
+        for peer, request in requests.items():
+            self._check_targets(now, peer, request)
+            for judge in request.peers:
+                if self._transmit(now, "probe", peer, judge, peer):
+                    questions.append(Question(peer, judge=judge, metric=request.metric))
+                    places.append((peer, judge))
+        return self._measure(requests, questions, places)
+
+    def _measure(
+        self, requests: Iterable[int], questions: list[Question], places: list[tuple[int, int]]
+    ) -> Answers:
+        answers: dict[int, dict[int, float]] = {peer: {} for peer in requests}
+        values = measure(self._state, questions, self._evaluated)
+        for (peer, other), value in zip(places, values, strict=True):
+            if not math.isnan(value):
+                answers[peer][other] = value
+        return answers
+
+    def _send(self, now: Round, requests: dict[int, Send]) -> Answers:
+        for peer, request in requests.items():
+            self._check_targets(now, peer, request)
+            for receiver in request.peers:
+                if self._transmit(now, "push", peer, receiver, peer):
+                    model = self._state.published[peer]
+                    # In turn, a published model may change before the receiver's turn comes.
+                    in_turn = self._state.settings.schedule == "sequential"
+                    self._inboxes[receiver][peer] = model.copy() if in_turn else model
+        return {}
+
+    def _receive(self, now: Round, requests: dict[int, Receive]) -> Answers:
+        answers: Answers = {}
+        for peer in requests:
+            arrivals = self._inboxes[peer]
+            self._inboxes[peer] = {}
+            self._held[peer].update(arrivals)
+            answers[peer] = [self._offer(sender) for sender in sorted(arrivals)]
+        return answers
+
+    def _held_model(self, peer: int, other: int) -> ModelReference:
+        return ModelReference("published", other)
+
+    def _report(self, now: Round, requests: dict[int, Report]) -> Answers:
+        for peer, request in requests.items():
+            self._check_targets(now, peer, request)
+            for other, value in request.values.items():
+                if now.online[other] and self._state.network.delivers(peer):
+                    now.exchanges.replied(peer, other, NUMBER_BYTES)
+                    self._being_told[other][peer] = float(value)
+        return {}
+
+    def _receive_reports(self, now: Round, requests: dict[int, ReceiveReports]) -> Answers:
+        answers: Answers = {}
+        for peer in requests:
+            answers[peer], self._told[peer] = self._told[peer], {}
+        return answers
+
+    def save(self) -> dict[str, Any]:
+        """Return what must survive between rounds, as plain data."""
+        inboxes = [
+            {str(sender): model for sender, model in inbox.items()} for inbox in self._inboxes
+        ]
+        told = [{str(teller): value for teller, value in each.items()} for each in self._told]
+        poisoned = self._state.poisoning.save(self._state.published)
+        return {**super().save(), "inboxes": inboxes, "told": told, "poisoned": poisoned}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Take back what `save` returned."""
+        super().restore(saved)
+        self._state.poisoning.restore(self._state.published, saved["poisoned"])
+        self._inboxes = [
+            {int(sender): model for sender, model in inbox.items()} for inbox in saved["inboxes"]
+        ]
+        self._told = [
+            {int(teller): float(value) for teller, value in each.items()} for each in saved["told"]
+        ]

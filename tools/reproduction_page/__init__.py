@@ -1,0 +1,1 @@
+"""The parts of docs/reproduction.md: kept results of experiments and tables."""
