@@ -21,6 +21,7 @@ from rich.table import Table
 from coterie import __version__
 from coterie.benchmarking.command import bench
 from coterie.comparing.command import compare
+from coterie.comparing.papers_command import papers
 from coterie.consoles import errors, out, tell_notes
 from coterie.errors import ConfigError, CoterieError, Interrupted
 from coterie.exporting.command import export
@@ -72,6 +73,7 @@ app.command()(bench)
 app.command()(compare)
 app.command()(export)
 app.command()(figures)
+app.command()(papers)
 app.command()(report)
 app.command()(study)
 app.command()(watch)

@@ -48,7 +48,7 @@ def outcome(
     last = metrics.filter(pc.equal(metrics["round"], pc.max(metrics["round"])))
     values = last[column].to_numpy()
     clusters = last["cluster"].to_numpy()
-    means = tuple(_mean(values[clusters == number]) for number in range(len(cluster_names)))
+    means = tuple(mean_of(values[clusters == number]) for number in range(len(cluster_names)))
     num_peers = max(len(values), 1)
     models = sum(metrics[f"models_{side}"].to_numpy().sum() for side in ("received", "sent"))
     size = sum(metrics[f"bytes_{side}"].to_numpy().sum() for side in ("received", "sent"))
@@ -57,7 +57,7 @@ def outcome(
         seed=seed,
         cluster_names=tuple(cluster_names),
         cluster_means=means,
-        mean=_mean(values),
+        mean=mean_of(values),
         models_per_peer=float(models) / num_peers,
         megabytes_per_peer=float(size) / num_peers / 1e6,
         is_accuracy=is_accuracy,
@@ -69,9 +69,9 @@ def confidence(values: npt.ArrayLike) -> tuple[float, float]:
     known = np.asarray(values, dtype=float)
     known = known[~np.isnan(known)]
     if len(known) < 2:
-        return _mean(known), math.nan
+        return mean_of(known), math.nan
     error = known.std(ddof=1) / math.sqrt(len(known))
-    return _mean(known), float(stats.t.ppf(0.975, len(known) - 1) * error)
+    return mean_of(known), float(stats.t.ppf(0.975, len(known) - 1) * error)
 
 
 def _unpublished(result: PublishedResult) -> float | None:
@@ -203,7 +203,7 @@ def _mean_column(published: PublishedTable | None, scale: float) -> Column:
     over_clusters = published is not None and published.mean_over == "clusters"
     return Column(
         "mean of clusters" if over_clusters else "mean",
-        lambda each: (_mean(each.cluster_means) if over_clusters else each.mean) * scale,
+        lambda each: (mean_of(each.cluster_means) if over_clusters else each.mean) * scale,
         lambda result: result.mean,
         lambda result: result.interval,
     )
@@ -248,7 +248,7 @@ def _deviation(values: Sequence[float]) -> float:
     return float(known.std()) if len(known) else math.nan
 
 
-def _mean(values: npt.ArrayLike) -> float:
+def mean_of(values: npt.ArrayLike) -> float:
     """Return the mean of what is known; NaN if nothing is."""
     known = np.asarray(values, dtype=float)
     known = known[~np.isnan(known)]
