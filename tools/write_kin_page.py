@@ -31,6 +31,8 @@ STUDY = STUDIES["kin"]
 LEFT_OUT = ("is never fetched", "around round 20", "drop of")
 """Parts of the titles of tables that are in the files alone, so that the page stays short."""
 SHOWN = [each for each in NUMBERS if not any(part in each.title for part in LEFT_OUT)]
+SHOWN_ELSEWHERE = [each for each in SHOWN if "test accuracy" in each.title or "lose" in each.title]
+"""The tables of all groups but the first."""
 
 
 def page(folder: Path = KEPT, pictures: Path = PICTURES) -> str:
@@ -65,7 +67,8 @@ def _pictures(names: Sequence[str], drawn: set[str]) -> list[str]:
 
 def _tables(group: str, kept: Sequence[KeptSetting]) -> list[str]:
     results = [one for each in kept for one in each.results]
-    return [markdown(each) for each in group_sheets(results, group, SHOWN)]
+    numbers = SHOWN if group == overview.MAIN else SHOWN_ELSEWHERE
+    return [markdown(each) for each in group_sheets(results, group, numbers)]
 
 
 def _made(kept: Sequence[KeptSetting]) -> list[str]:
