@@ -3,8 +3,8 @@
 usage: python tools/write_kin_page.py
        python tools/write_kin_page.py FOLDER [--only SETTINGS]
 
-With the folder of a `coterie study kin`, its finished runs are kept first, of all settings or some;
-other runs that were kept before stay. What was run in several folders can so be put together.
+With the folder of a `coterie study kin`, its finished runs are kept first, of all settings or some.
+Other runs that were kept before stay, so that several folders can be put together.
 """
 
 from __future__ import annotations

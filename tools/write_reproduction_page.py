@@ -3,10 +3,9 @@
 usage: python tools/write_reproduction_page.py
        python tools/write_reproduction_page.py FOLDER [--name NAME] [--command COMMAND]
 
-With a folder, the experiment in it is kept first: what its finished runs reached, what they cost,
-how they were started and what analyses say about them. Of a study's folder every setting with
-finished runs is kept. The published numbers are those of the package, so that no number is typed
-by hand.
+With a folder, its results are kept first: what its finished runs reached and cost, how they were
+started, and what analyses say about them. Of a study's folder, every setting with finished runs is
+kept. Published numbers come from the package: no number is typed by hand.
 """
 
 from __future__ import annotations
@@ -124,7 +123,7 @@ def _variants(found: Sequence[Reproduction], rows: Sequence[Row]) -> list[str]:
 
 
 def _of_papers() -> list[str]:
-    """Return the presets that are a paper's; the bundled digits are for trying out."""
+    """Return the presets of papers, without those of the bundled digits."""
     return [name for name, preset in PRESETS.items() if preset.config.data.datasets != ("digits",)]
 
 
@@ -136,7 +135,7 @@ def _all_commands() -> str:
         if name in tables
     ]
     others = [f"coterie run {name}" for name in _of_papers() if name not in tables]
-    without = "These have no published numbers, only curves or nothing at all:\n"
+    without = "Presets without published numbers:\n"
     return "\n".join([_block(*commands), "", without, _block(*others), ""])
 
 
