@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -95,7 +96,7 @@ def _overview(found: Sequence[Gain]) -> Figure:
     settings = list(dict.fromkeys(gain.setting for gain in found))
     figure = new_figure(PAGE, max(ROW_HEIGHT * 1.4 * len(settings) + 0.9, 1.6))
     axes = figure.subplots()
-    lines = {}
+    lines: dict[str, dict[str, Any]] = {}
     for number, other in enumerate(SHOWN_GAINS):
         mine = [gain for gain in found if gain.other == other]
         if mine:

@@ -35,7 +35,7 @@ from coterie.strategies import make_strategy
 from coterie.strategies.delusional_oracle import DelusionalOracle
 from coterie.studies.papers import PAPERS
 
-# Where files lie, how often is saved and who computes belong to a computer, not to a setting.
+# Settings of a computer: where files lie, how often a run is saved, and what trains it.
 OF_THE_COMPUTER = (
     "data.root",
     "checkpoint_every",
