@@ -14,7 +14,7 @@ import pytest
 from commands import coterie, end, start
 from pages import Block, all_blocks, blocks
 
-from coterie import STRATEGIES
+from coterie.strategies import STRATEGIES
 from coterie.swarm.peer_folders import free_ports
 
 # Readers run experiments in full; whether a command works, a few rounds tell as well.

@@ -32,7 +32,9 @@ def test_exit_codes_are_documented_and_true():
 
 @pytest.mark.parametrize(("page", "name"), [(README, "demo"), (RUNNING, "speed")])
 def test_tables_of_numbers_are_those_of_what_is_kept(page, name):
-    assert page == tables.with_table(page, name), "run: python tools/write_readme_tables.py"
+    assert page == tables.with_table(page, name), (
+        "run: .venv/bin/python tools/write_readme_tables.py"
+    )
 
 
 def test_no_other_number_is_typed_by_hand():

@@ -2,8 +2,8 @@
 
 usage: python tools/write_readme_tables.py [FOLDER]
 
-FOLDER has the run of the demo, as `python tools/make_pictures.py FOLDER` leaves it. Its results are
-kept in docs/readme/demo.json. Without FOLDER the tables are written from what is kept.
+FOLDER has the run of the demo, as `python tools/make_pictures.py FOLDER` leaves it; its results
+are kept in docs/readme/demo.json. Without FOLDER the tables are written from what is kept.
 """
 
 from __future__ import annotations
