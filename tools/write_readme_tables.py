@@ -66,7 +66,8 @@ def with_table(text: str, name: str) -> str:
 def demo_table() -> str:
     """Return the results of the demo."""
     kept = json.loads(KEPT.read_text())
-    rows = ["| strategy | what a peer does | test accuracy | peers that did better alone |"]
+    columns = ("strategy", "what a peer does", "test accuracy")
+    rows = [f"| {' | '.join(columns)} | peers of all seeds that did better alone |"]
     rows.append("|---|---|---|---|")
     for name, what in STRATEGIES.items():
         result = kept["strategies"][name]
