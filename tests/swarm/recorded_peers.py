@@ -66,7 +66,7 @@ class RecordedPeer:
         for sender in senders:
             mine = self.numbers.index(sender)
             now.exchanges.add("fetch", 0, mine, 100 + sender, delivered=True)
-            now.exchanges.merged(0, mine, 0.25)
+            now.exchanges.record_merge_weight(0, mine, 0.25)
         now.measures["validation_loss_trained"][:] = self.number + number / 10
         now.measures["test_loss"][:] = now.measures["test_accuracy"][:] = test
         self.recorder.add(now, (2.0 + self.number, 0.5))

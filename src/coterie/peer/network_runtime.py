@@ -17,7 +17,7 @@ from coterie.peer.transport.service_interface import PulledModel
 from coterie.peer.wire.model import Model, Part, Phase, Vector
 from coterie.runtime.best_models import Peers
 from coterie.runtime.driver import NUMBER_BYTES, Answers, Runtime
-from coterie.runtime.model_store import State
+from coterie.runtime.model_store import ModelStore
 from coterie.runtime.round import Round
 from coterie.runtime.scoring import cosine, distance
 from coterie.strategies.requests import (
@@ -51,7 +51,7 @@ class NetworkRuntime(Runtime):
 
     def __init__(
         self,
-        state: State,
+        state: ModelStore,
         strategy: Strategy,
         bridge: EventLoopBridge,
         every_seconds: float = 0.0,
@@ -89,9 +89,9 @@ class NetworkRuntime(Runtime):
         self._bridge.wait_for_others(now.number - 1, Phase.PUBLISHED)
         self._bridge.report_progress(now.number, Phase.ENTERED)
         self._present = np.array([ME, *self._bridge.reachable_peers()], np.int64)
-        self._drive(now, self._everybody)
+        self._drive(now, self._all_peers)
         self._release_held()
-        self._finish(now, self._everybody)
+        self._finish(now, self._all_peers)
         self._publish(now.number)
         now.arrivals = _arrival_columns(self._pulled, self._weights)
         self._pulled.clear()
@@ -107,8 +107,8 @@ class NetworkRuntime(Runtime):
     def _exists(self, peer: int) -> bool:
         return self._bridge.exists(peer)
 
-    def _asked(self) -> Peers:
-        return self._everybody
+    def _recorded_peers(self) -> Peers:
+        return self._all_peers
 
     def _fetch(self, now: Round, requests: dict[int, Fetch]) -> Answers:
         request = requests[ME]
@@ -215,7 +215,7 @@ class NetworkRuntime(Runtime):
         request = requests[ME]
         self._check_targets(now, ME, request)
         for other in self._bridge.tell(request.values, now.number):
-            now.exchanges.replied(ME, other, NUMBER_BYTES)
+            now.exchanges.add_reply_bytes(ME, other, NUMBER_BYTES)
         return {}
 
     def _receive_reports(self, now: Round, requests: dict[int, ReceiveReports]) -> Answers:

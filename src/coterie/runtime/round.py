@@ -1,4 +1,4 @@
-"""What is known about one round while it runs, and what is recorded of it."""
+"""One round: who takes part, what is measured and exchanged, and the tables of it."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ MEASURES = (
     "test_loss_other",
     "test_accuracy_other",
 )
-"""Before: the published model, before merging. Test: the best model; other: the best by the other
-rule of what may become it. NaN: not measured."""
+"""before: the published model, before merging. test: the best model; other: the best model by the
+other rule. NaN: not measured."""
 
 
 @dataclass
@@ -46,17 +46,17 @@ class Round:
     truth: GroundTruth
     exchanges: ExchangeLog = field(default_factory=ExchangeLog)
     similarities: Columns = field(default_factory=dict)
-    """Of watched peers to all others, when the round began; empty if nobody was watched."""
+    """Similarities of watched peers to all others, when the round began; else empty."""
     chosen: list[npt.NDArray[np.int64] | None] = field(default_factory=list)
-    """The neighbours each peer stated when the round ended; None: it keeps no list."""
+    """Each peer's list of neighbours when the round ended; None: it keeps no list."""
     beliefs: Columns = field(default_factory=dict)
-    """What peers believed about each other when the round ended; empty if nobody was asked."""
+    """Estimates of each other's similarity when the round ended; empty if not recorded."""
     arrivals: Columns = field(default_factory=dict)
-    """How old models were that came over a real network; empty in a simulation."""
+    """The age of models from a real network; empty in a simulation."""
     listed: Columns = field(default_factory=dict)
-    """Whom a real peer has on its list of neighbours; empty in a simulation."""
+    """A real peer's list of neighbours; empty in a simulation."""
     efforts: Columns = field(default_factory=dict)
-    """What the round cost a real peer; empty in a simulation."""
+    """The time that the round took a real peer; empty in a simulation."""
 
     def __post_init__(self) -> None:
         self.merged = np.zeros(len(self.online), dtype=bool)
@@ -65,7 +65,7 @@ class Round:
 
     @property
     def active_peers(self) -> npt.NDArray[np.int64]:
-        """Those who take part: online and not stopped."""
+        """The peers that take part: online and not stopped."""
         return np.flatnonzero(self.online & ~self.stopped)
 
     def leave_out(self, poisoned: npt.NDArray[np.bool_]) -> None:
