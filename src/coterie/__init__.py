@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from coterie.data.peer_arrays import PeerData
     from coterie.errors import CoterieError
     from coterie.experiments.run_folder import RunFolder
-    from coterie.learning.trainer import TrainingSettings
+    from coterie.learning.settings import TrainingSettings
     from coterie.results.loading import load_run, load_runs
     from coterie.results.read_runs import Runs
     from coterie.runtime.settings import NetworkSettings, SimulationSettings
@@ -51,7 +51,7 @@ _HOMES = {
     "PoisonSettings": "coterie.attacks.poison_settings",
     "Result": "coterie.api",
     "SimulationSettings": "coterie.runtime.settings",
-    "TrainingSettings": "coterie.learning.trainer",
+    "TrainingSettings": "coterie.learning.settings",
     "load_run": "coterie.results.loading",
     "load_runs": "coterie.results.loading",
     "make_strategy": "coterie.strategies",
