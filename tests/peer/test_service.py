@@ -7,7 +7,7 @@ import pytest
 from torch import nn
 
 from coterie.data.peer_arrays import PeerData
-from coterie.learning.trainer import TrainingSettings
+from coterie.learning.settings import TrainingSettings
 from coterie.models.vector import vector_of
 from coterie.peer.model_scoring import ModelScorer
 from coterie.peer.peer_data import LocalPeerData

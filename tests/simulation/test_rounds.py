@@ -7,7 +7,8 @@ import pytest
 from worlds import CLASSES, drifting, metrics_of, options_for
 
 from coterie.errors import ConfigError, TrainingError
-from coterie.learning.trainer import EvaluateJob, ModelReference, TrainingSettings
+from coterie.learning.settings import TrainingSettings
+from coterie.learning.trainer import EvaluateJob, ModelReference
 from coterie.runtime.settings import Absence, NetworkSettings
 from coterie.strategies import STRATEGIES, make_strategy
 from coterie.strategies.local import Local

@@ -204,8 +204,8 @@ def _candidates(poison: PoisonSettings, world: World) -> npt.NDArray[np.int64]:
     members: npt.NDArray[np.int64] = np.flatnonzero(world.clusters(0) == poison.cluster)
     if not len(members):
         raise ConfigError(
-            f"poison.cluster is {poison.cluster}, but no peer begins in this true cluster. Name one "
-            f"of {', '.join(map(str, np.unique(world.clusters(0))))}."
+            f"poison.cluster is {poison.cluster}, but no peer begins in this true cluster. Name "
+            f"one of {', '.join(map(str, np.unique(world.clusters(0))))}."
         )
     return members
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from coterie.errors import ConfigError
-from coterie.learning.trainer import TrainingSettings
+from coterie.learning.settings import TrainingSettings
 from coterie.peer.discovery.addresses import split_address
 from coterie.peer.transport_settings import TransportSettings
 from coterie.runtime.settings import BestBy, SimulationSettings, WatchSettings

@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from coterie.attacks.poison_settings import PoisonSettings
 from coterie.errors import ConfigError
-from coterie.learning.trainer import TrainingSettings
+from coterie.learning.settings import TrainingSettings
 from coterie.settings import Settings
 from coterie.strategies.parts.similarity import Similarity
 
