@@ -101,7 +101,7 @@ class Network:
     def play(self, kin):
         """Return what Kin asked, and q in the order in which models were fetched."""
         asked, _ = played(kin.round(me(num_samples=30)), self.answer)
-        return asked, kin.table.test_results(np.array(self.fetched)).tolist()
+        return asked, kin.evidence.test_results(np.array(self.fetched)).tolist()
 
 
 mine, same = Network.mine, Network.same
@@ -167,10 +167,10 @@ class TestWhoIsKnownWell:
     def compared(self, *well_known, trust=True):
         """Return who is measured on training data, and q of all."""
         kin = Kin(fetches=3, trust=trust)
-        kin.table.start_round(me(), 1.0, len(mine))
+        kin.evidence.start_round(me(), 1.0, len(mine))
         for _ in range(20):
-            kin.table.record_test_results(dict.fromkeys(well_known, 0.99))
-        asked, found = played(kin._compare_with_best(self.theirs), lambda request: self.practised)
+            kin.evidence.record_test_results(dict.fromkeys(well_known, 0.99))
+        asked, found = played(kin._test_against_best(self.theirs), lambda request: self.practised)
         assert {each.data for each in asked} <= {"train"}
         return [each.peers for each in asked], found
 
@@ -233,10 +233,10 @@ def test_when_nobody_answers_nobody_is_judged():
 
 def test_what_is_known_fades_as_a_round_begins():
     kin = Kin(fetches=2)
-    kin.table.start_round(me(), 1.0, num_samples=10_000)
-    kin.table.record_test_results({3: 0.9})
+    kin.evidence.start_round(me(), 1.0, num_samples=10_000)
+    kin.evidence.record_test_results({3: 0.9})
     played(kin.round(me()), in_silence)
-    chances = kin.table.similarity_probabilities(np.array([3, 4]))
+    chances = kin.evidence.similarity_probabilities(np.array([3, 4]))
     known, unknown = np.log(chances / (1 - chances))
     # Five others, two at a time: it takes 2.5 rounds to meet everybody.
     assert known - unknown == pytest.approx(np.log(9) * np.exp(-1 / 2.5))
@@ -244,8 +244,8 @@ def test_what_is_known_fades_as_a_round_begins():
 
 def test_the_promising_are_fetched_and_the_unknown_tried():
     kin = Kin(fetches=3)
-    kin.table.start_round(me(known=30), period=10.0, num_samples=100)
-    kin.table.record_test_results({k: 0.99 if k <= 3 else 0.0 for k in range(1, 20)})
+    kin.evidence.start_round(me(known=30), period=10.0, num_samples=100)
+    kin.evidence.record_test_results({k: 0.99 if k <= 3 else 0.0 for k in range(1, 20)})
     counts = np.zeros(30)
     for seed in range(400):
         for peer in kin.sample_peers(me(known=30, seed=seed)):
@@ -256,12 +256,12 @@ def test_the_promising_are_fetched_and_the_unknown_tried():
 
 def test_a_jump_of_my_own_loss_makes_it_forget():
     kin = Kin()
-    kin.table.start_round(me(), period=1.0, num_samples=100)
-    kin.table.record_test_results({1: 0.9})
+    kin.evidence.start_round(me(), period=1.0, num_samples=100)
+    kin.evidence.record_test_results({1: 0.9})
     calm = np.linspace(0.9, 1.1, 50, dtype=np.float32)
-    kin._detect_shift(calm)
+    kin._update_evidence(me(), calm, {})
     assert len(kin.neighbours()) == 1
-    kin._detect_shift(calm + 3)
+    kin._update_evidence(me(), calm + 3, {})
     assert len(kin.neighbours()) == 0
 
 
@@ -293,7 +293,7 @@ class TestParts:
         _, hearing = self.asked_without("replies")
         assert deaf.message() == {}
         assert len(hearing.message()["peers"]) > 0
-        said = [kin.table.similarity_probabilities(np.array([5]))[0] for kin in (deaf, hearing)]
+        said = [kin.evidence.similarity_probabilities(np.array([5]))[0] for kin in (deaf, hearing)]
         assert said[0] < said[1]
 
     def test_adopt(self):
@@ -336,8 +336,8 @@ def test_every_part_changes_results(make_simulation):
 
 def test_beliefs_say_which_verdicts_are_my_own():
     kin = Kin()
-    kin.table.record_test_results({1: 0.9})
-    kin.table.record_reports(me(), {2: 0.8})
+    kin.evidence.record_test_results({1: 0.9})
+    kin.evidence.record_reports(me(), {2: 0.8})
     beliefs = kin.estimates(me())
     assert beliefs.peers.tolist() == [1, 2]
     assert beliefs.similarities.tolist() == [0.9, 0.8]

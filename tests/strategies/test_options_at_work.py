@@ -44,7 +44,7 @@ def play(strategy, round_number: int = 1, table: dict[int, float] | None = None)
 
 
 def chances(strategy, round_number: int = 1) -> dict[int, float]:
-    found = strategy.chances(me(round_number))
+    found = strategy.sampling_probabilities(me(round_number))
     return dict(zip(found.peers.tolist(), np.exp(found.log_probabilities), strict=True))
 
 
@@ -57,7 +57,7 @@ def expected(tau: float, similarities: dict[int, float]) -> dict[int, float]:
 @pytest.mark.parametrize("round_number", [1, 5, 40])
 def test_dac_var_draws_with_the_temperature_of_the_round(round_number):
     strategy = make_strategy("dac", {"tau": 4.0, "temperature": "growing"})
-    strategy.table.measured({1: 1.0, 2: 0.5})
+    strategy.table.record_scores({1: 1.0, 2: 0.5})
     tau = 1 + 3 * math.tanh(0.1 * round_number)
     assert chances(strategy, round_number) == pytest.approx(expected(tau, {1: 1.0, 2: 0.5}))
 
@@ -70,7 +70,7 @@ def test_peers_nobody_knows_are_drawn_as_the_option_says(name):
         make_strategy(name, {"tau": 2.0, "unseen": unseen}) for unseen in ("zero", "epsilon")
     )
     for strategy in (zero, epsilon):
-        strategy.table.measured(seen)
+        strategy.table.record_scores(seen)
     assert chances(zero) == pytest.approx(expected(2.0, seen))
     assert chances(epsilon)[UNKNOWN] == pytest.approx(1e-6, rel=1e-4)
 
