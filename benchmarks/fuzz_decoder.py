@@ -31,8 +31,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemaining
 
 from coterie.cli import console
 from coterie.models.layout import Entry, Layout
-from coterie.peer.refusals import Rejected
-from coterie.peer.transport.interface import Model, Part
+from coterie.peer.refusals import Refused
+from coterie.peer.wire.model import Model, Part
 from coterie.peer.wire.payload import Encoding, encode
 from coterie.peer.wire.payload_decoder import (
     LARGEST_ROOT_MEAN_SQUARE,
@@ -185,7 +185,7 @@ def tried(cases: list[Case], seed: int, number: int) -> str:
         for piece in cut(data, chance):
             decoder.feed(piece)
         model = decoder.finish()
-    except Rejected as rejected:
+    except Refused as rejected:
         if not str(rejected).isprintable() or len(str(rejected)) > 500:
             raise AssertionError("a reason that is not fit to be shown") from rejected
         return rejected.reason.value

@@ -23,15 +23,16 @@ from torch import nn
 
 from coterie.benchmarking.machine import machine
 from coterie.models.layout import Layout
-from coterie.peer.discovery.members import Members
-from coterie.peer.refusals import Rejected
+from coterie.peer.discovery.address_book import AddressBook
+from coterie.peer.refusals import Refused
 from coterie.peer.security.identity import create_identity, load_identity
 from coterie.peer.security.trust import TrustStore
-from coterie.peer.transport.context import Station
-from coterie.peer.transport.interface import Host, Model, Part, Phase, Published, Pulled, Vector
+from coterie.peer.transport.context import PeerContext
 from coterie.peer.transport.peer_client import PeerClient
 from coterie.peer.transport.peer_server import PeerServer
-from coterie.peer.transport.settings import TransportSettings
+from coterie.peer.transport.service_interface import PublishedModel, PulledModel, ServiceInterface
+from coterie.peer.transport_settings import TransportSettings
+from coterie.peer.wire.model import Model, Part, Phase, Vector
 from coterie.randomness import generator
 
 WIDTH = 3354
@@ -66,7 +67,7 @@ def main() -> None:
     report(pulled, options)
 
 
-def report(pulled: list[Pulled], options: argparse.Namespace) -> None:
+def report(pulled: list[PulledModel], options: argparse.Namespace) -> None:
     """Print what was measured."""
     speeds = [each.num_bytes / each.seconds / 1e6 for each in pulled]
     figures: dict[str, Any] = machine() | {
@@ -85,20 +86,20 @@ def settings(options: argparse.Namespace) -> TransportSettings:
     return TransportSettings(precision=options.precision, compression=options.compression)
 
 
-def station(folder: Path, transport: TransportSettings) -> Station:
+def context(folder: Path, transport: TransportSettings) -> PeerContext:
     """Return the peer of a folder."""
     identity, trust = load_identity(folder), TrustStore(folder)
     layout = Layout.of(nn.Linear(WIDTH, WIDTH))
-    return Station(identity, trust, Members(identity, trust), layout, transport)
+    return PeerContext(identity, trust, AddressBook(identity, trust), layout, transport)
 
 
-async def pull(folder: Path, address: str, options: argparse.Namespace) -> list[Pulled]:
+async def pull(folder: Path, address: str, options: argparse.Namespace) -> list[PulledModel]:
     """Pull the model several times, after a first time that does not count."""
-    mine = station(folder, settings(options))
-    mine.members.announce("127.0.0.1:1")  # nobody will ask here
+    mine = context(folder, settings(options))
+    mine.address_book.announce("127.0.0.1:1")  # nobody will ask here
     client = PeerClient(mine)
     try:
-        other = await client.meet(address)
+        other = await client.identify(address)
         if other is None:
             raise SystemExit("The other process is this one.")
         await client.fetch(other)
@@ -106,7 +107,7 @@ async def pull(folder: Path, address: str, options: argparse.Namespace) -> list[
             replace(await client.fetch(other), model=Model({}))  # as one who merges and forgets
             for _ in range(options.repeats)
         ]
-    except Rejected as refused:
+    except Refused as refused:
         raise SystemExit(str(refused)) from None
     finally:
         await client.close()
@@ -114,29 +115,31 @@ async def pull(folder: Path, address: str, options: argparse.Namespace) -> list[
 
 async def serve(folder: Path, transport: TransportSettings) -> None:
     """Offer a model until a line comes in."""
-    mine = station(folder, transport)
+    mine = context(folder, transport)
     client = PeerClient(mine)
     server = PeerServer(mine, OneModel(mine.layout), client)
     address = await server.start("127.0.0.1:0")
-    mine.members.announce(address)
+    mine.address_book.announce(address)
     print(address, flush=True)
     await asyncio.to_thread(sys.stdin.readline)
     await server.stop()
     await client.close()
 
 
-class OneModel(Host):
+class OneModel(ServiceInterface):
     """A runtime that only offers a model."""
 
     def __init__(self, layout: Layout) -> None:
         weights = generator(0, "weights").normal(size=layout.size).astype(np.float32)
-        self._offered = Published(0, 1, time.monotonic(), Model({Part.MODEL: weights}))
+        self._offered = PublishedModel(0, 1, time.monotonic(), Model({Part.MODEL: weights}))
 
-    async def published(self, round_number: int | None, wait_seconds: float) -> Published | None:
+    async def get_published(
+        self, round_number: int | None, wait_seconds: float
+    ) -> PublishedModel | None:
         """Return the model."""
         return self._offered
 
-    async def reached(
+    async def wait_for_phase(
         self, round_number: int, phase: Phase, wait_seconds: float
     ) -> tuple[int, Phase, int | None]:
         """Return that the model is there."""
@@ -156,7 +159,7 @@ class OneModel(Host):
         """Return that nothing is taken."""
         return False
 
-    async def receive(self, pulled: Pulled) -> None:
+    async def store_pushed(self, pulled: PulledModel) -> None:
         """Take nothing."""
 
     @property
@@ -164,7 +167,7 @@ class OneModel(Host):
         """Return that nobody is heard."""
         return False
 
-    async def hear(self, peer_id: str, value: float, round_number: int) -> None:
+    async def store_told(self, peer_id: str, value: float, round_number: int) -> None:
         """Hear nothing."""
 
 

@@ -28,11 +28,11 @@ from keeping import show
 
 from coterie.benchmarking.machine import machine
 from coterie.experiments.config import RunConfig, with_changes
-from coterie.experiments.execution import Run
 from coterie.experiments.experiment import Experiment
 from coterie.experiments.presets import find_preset
+from coterie.experiments.run_folder import RunFolder
+from coterie.experiments.run_summary import summarise
 from coterie.randomness import generator
-from coterie.results.final_table import outcome
 from coterie.runtime.estimates import asked_peers
 from coterie.runtime.round import MEASURES
 from coterie.runtime.run_tables import SCHEMAS
@@ -110,10 +110,10 @@ def make_runs(folder: Path, num_peers: int, rounds: int, seeds: int) -> None:
     experiment = Experiment.create(folder, small)
     for run in experiment.runs:
         config = with_changes(run.config, changes)
-        fill(Run(run.folder, config), config)
+        fill(RunFolder(run.folder, config), config)
 
 
-def fill(run: Run, config: RunConfig) -> None:
+def fill(run: RunFolder, config: RunConfig) -> None:
     """Write the tables of one run, in the schemas of the recorder."""
     run.lay_out()
     parts: dict[str, list[pa.Table]] = {name: [] for name in SCHEMAS}
@@ -123,7 +123,7 @@ def fill(run: Run, config: RunConfig) -> None:
     tables = {name: pa.concat_tables(found) for name, found in parts.items() if found}
     for name, table in tables.items():
         pq.write_table(table.combine_chunks(), run.folder / f"{name}.parquet", compression="zstd")
-    reached = outcome(tables["metrics"], config.label, config.seed, NAMES, is_accuracy=True)
+    reached = summarise(tables["metrics"], config.label, config.seed, NAMES, is_accuracy=True)
     (run.folder / "summary.json").write_text(json.dumps(asdict(reached)))
 
 

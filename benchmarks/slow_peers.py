@@ -45,21 +45,22 @@ from coterie.experiments.config import make_scenario
 from coterie.experiments.presets import find_preset
 from coterie.models.architectures import architecture
 from coterie.models.layout import Layout
-from coterie.peer.discovery.members import Members
-from coterie.peer.model_scoring import Judge
-from coterie.peer.peer_run import Status, read_status
-from coterie.peer.refusals import Reason, Rejected
+from coterie.peer.discovery.address_book import AddressBook
+from coterie.peer.model_scoring import ModelScorer
+from coterie.peer.peer_run import PeerStatus, read_status
+from coterie.peer.refusals import Reason, Refused
 from coterie.peer.security.identity import load_identity
 from coterie.peer.security.trust import TrustStore
-from coterie.peer.service import PeerHost
-from coterie.peer.transport.context import Station
+from coterie.peer.service import PeerService
+from coterie.peer.transport.context import PeerContext
 from coterie.peer.transport.handlers import Handlers, Write
-from coterie.peer.transport.interface import Model, Part, PeerKey
 from coterie.peer.transport.peer_client import PeerClient
 from coterie.peer.transport.peer_server import PeerServer
+from coterie.peer.types import PeerKey
 from coterie.peer.wire import protocol_pb2 as wire
+from coterie.peer.wire.model import Model, Part
 from coterie.swarm import peer_processes
-from coterie.swarm.peer_folders import lay_out
+from coterie.swarm.peer_folders import create_peer_folders
 
 NAME = "slow-peers"
 CLEAN = "clean"
@@ -90,7 +91,7 @@ class SlowHandlers(Handlers):
         """Say what can be pulled, or not."""
         self._num_asked[peer_id] += 1
         if self.kind == "busy":
-            raise Rejected(Reason.BUSY, "always")
+            raise Refused(Reason.BUSY, "always")
         if self.kind == "silent" or (self.kind == "sometimes" and self._num_asked[peer_id] % 2):
             await asyncio.sleep(LONG_SECONDS)
         if self.kind == "late":
@@ -102,7 +103,9 @@ class SlowHandlers(Handlers):
         if self.kind != "drip":
             await super().pull_model(peer_id, message, write)
             return
-        for offset, data in self._station.offers.payload(message.digest).chunks(message.offset, 1):
+        for offset, data in self._context.payload_cache.payload(message.digest).chunks(
+            message.offset, 1
+        ):
             await write(wire.Chunk(offset=offset, data=data).SerializeToString())
             await asyncio.sleep(1)
 
@@ -117,7 +120,7 @@ class SlowServer(PeerServer):
             await super()._answer_pull(data, context)
             return
         request = wire.PullRequest.FromString(data)
-        payload = self._station.offers.payload(request.digest)
+        payload = self._context.payload_cache.payload(request.digest)
         half = max((payload.size - request.offset) // 2, 1)
         offset, piece = next(iter(payload.chunks(request.offset, half)))
         await context.write(wire.Chunk(offset=offset, data=piece).SerializeToString())
@@ -130,17 +133,19 @@ async def hostile(folder: Path, kind: str) -> AsyncIterator[None]:
     settings = yaml.safe_load((folder / "peer.yaml").read_text())
     identity, trust = load_identity(folder), TrustStore(folder)
     layout = Layout.of(architecture("digits-cnn").build(10))
-    station = Station(identity, trust, Members(identity, trust), layout)
-    judge = cast(Judge, None)  # nothing is scored
-    host = PeerHost(judge, answers_scores=False, takes_pushes=True, listens=True, largest_inbox=9)
-    client = PeerClient(station)
-    server = SlowServer(station, host, client)
+    context = PeerContext(identity, trust, AddressBook(identity, trust), layout)
+    scorer = cast(ModelScorer, None)  # nothing is scored
+    service = PeerService(
+        scorer, answers_scores=False, takes_pushes=True, listens=True, largest_inbox=9
+    )
+    client = PeerClient(context)
+    server = SlowServer(context, service, client)
     server.kind = kind
-    server._handlers = SlowHandlers(station, host, client, server._limits)
+    server._handlers = SlowHandlers(context, service, client, server._limits)
     server._handlers.kind = kind
     weights = np.full(layout.size, 0.01, np.float32)
-    await host.publish(0, 24, Model({Part.MODEL: weights}))
-    station.members.announce(await server.start(settings["listen"]))
+    await service.publish(0, 24, Model({Part.MODEL: weights}))
+    context.address_book.announce(await server.start(settings["listen"]))
     try:
         yield
     finally:
@@ -158,7 +163,7 @@ def folders_of(place: Path, count: int, strategy: str, every_seconds: float) -> 
         "shift.angles": [0, 90],
     }
     (config,) = find_preset("digits").runs([strategy], range(1), changes)
-    folders = lay_out(place, config, make_scenario(config), {}, aligned=False)[:count]
+    folders = create_peer_folders(place, config, make_scenario(config), {}, aligned=False)[:count]
     for folder in folders:
         path = folder / "peer.yaml"
         own: dict[str, Any] = {"rounds": None, "roster": [], "every_seconds": every_seconds}
@@ -200,13 +205,13 @@ async def _begun(folders: Sequence[Path]) -> None:
     until = time.monotonic() + BEGIN_SECONDS
     while min(_rounds(folders)) < 0:
         if time.monotonic() > until:
-            said = [peer_processes.last_words(folder) for folder in folders]
+            said = [peer_processes.last_error(folder) for folder in folders]
             raise TimeoutError(f"Some peers do not begin. What they said last: {said}")
         await asyncio.sleep(0.1)
 
 
 def _rounds(folders: Sequence[Path]) -> list[int]:
-    unknown = Status("", "", 0)
+    unknown = PeerStatus("", "", 0)
     return [(read_status(folder) or unknown).round for folder in folders]
 
 

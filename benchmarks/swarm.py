@@ -38,13 +38,13 @@ from keeping import show
 
 from coterie.benchmarking.machine import machine
 from coterie.experiments.config import RunConfig, parse_change
-from coterie.experiments.execution import Run
 from coterie.experiments.experiment import Experiment
 from coterie.experiments.presets import find_preset
+from coterie.experiments.run_folder import RunFolder
 from coterie.runtime.run_tables import read_table
-from coterie.swarm.check_settings import for_real_peers
+from coterie.swarm.check_settings import adapt_for_real_peers
 from coterie.swarm.run_swarm import Show, execute_by_peers
-from coterie.swarm.supervisor import Member
+from coterie.swarm.supervisor import SwarmPeer
 
 FASHION = {"peers.train_size": 500, "shift.angles": [0, 180], "peers.clusters": [1, 1]}
 SAMPLE_SECONDS = 1.0
@@ -59,18 +59,18 @@ class PrivateMemory:
         self.peak_bytes: dict[int, int] = {}
         self._last = 0.0
 
-    def __call__(self, run: Run, members: Sequence[Member]) -> None:
+    def __call__(self, run: RunFolder, peers: Sequence[SwarmPeer]) -> None:
         """Look at all peers, at most once a second."""
         if time.monotonic() - self._last < SAMPLE_SECONDS:
             return
-        for member in members:
-            if member.process is None or member.process.pid is None:
+        for peer in peers:
+            if peer.process is None or peer.process.pid is None:
                 continue
             try:
-                now = psutil.Process(member.process.pid).memory_full_info().uss
+                now = psutil.Process(peer.process.pid).memory_full_info().uss
             except psutil.NoSuchProcess:
                 continue
-            number = member.process.pid
+            number = peer.process.pid
             self.peak_bytes[number] = max(self.peak_bytes.get(number, 0), now)
         self._last = time.monotonic()
 
@@ -185,18 +185,18 @@ def configured(preset: str, changes: dict[str, Any], seeds: Sequence[int]) -> li
 
 def by_peers(
     folder: Path, configs: Sequence[RunConfig], *, own_pace: bool = False, show: Show | None = None
-) -> list[Run]:
+) -> list[RunFolder]:
     """Run by real peers; return the runs."""
-    fitting = [for_real_peers(config, {}, own_pace=own_pace)[0] for config in configs]
+    fitting = [adapt_for_real_peers(config, {}, own_pace=own_pace)[0] for config in configs]
     experiment = Experiment.create(folder / "run", fitting)
     execute = partial(execute_by_peers, show=show) if show else execute_by_peers
     experiment.run(threads=1, execute=execute)
     return experiment.runs
 
 
-def means(runs: Sequence[Run]) -> list[float]:
+def means(runs: Sequence[RunFolder]) -> list[float]:
     """Return the mean test accuracy of each run in percent."""
-    return [round(100 * run.outcome.mean, 3) for run in runs if run.outcome is not None]
+    return [round(100 * reached.mean, 3) for run in runs if (reached := run.read_summary())]
 
 
 if __name__ == "__main__":

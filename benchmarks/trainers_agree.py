@@ -23,9 +23,9 @@ from keeping import show
 
 from coterie.benchmarking.machine import machine
 from coterie.experiments.config import RunConfig, parse_change
-from coterie.experiments.execution import Run
 from coterie.experiments.experiment import Experiment, run_name
 from coterie.experiments.presets import find_preset
+from coterie.experiments.run_folder import RunFolder
 from coterie.runtime.run_tables import read_table
 
 PRESET, STRATEGY = "friends-cifar-labels5", "dac-inverse-loss"
@@ -83,7 +83,7 @@ def compared(changes: dict[str, Any], seeds: range, side_by_side: int) -> dict[s
     }
 
 
-def run_all(folder: Path, configs: list[RunConfig], side_by_side: int) -> list[Run]:
+def run_all(folder: Path, configs: list[RunConfig], side_by_side: int) -> list[RunFolder]:
     """Run all seeds with one trainer, each on one thread."""
     experiment = Experiment.create(folder, configs)
     experiment.run(
@@ -94,11 +94,12 @@ def run_all(folder: Path, configs: list[RunConfig], side_by_side: int) -> list[R
     return experiment.runs
 
 
-def accuracy(run: Run) -> float:
+def accuracy(run: RunFolder) -> float:
     """Return the mean test accuracy of a finished run in percent."""
-    if run.outcome is None:
+    reached = run.read_summary()
+    if reached is None:
         raise RuntimeError(f"{run.folder.name} has not finished.")
-    return 100 * run.outcome.mean
+    return 100 * reached.mean
 
 
 def rounded(reached: dict[str, list[float]]) -> dict[str, list[float]]:
@@ -106,7 +107,7 @@ def rounded(reached: dict[str, list[float]]) -> dict[str, list[float]]:
     return {trainer: [round(value, 3) for value in values] for trainer, values in reached.items()}
 
 
-def cpu_seconds(runs: list[Run]) -> float:
+def cpu_seconds(runs: list[RunFolder]) -> float:
     """Return what all rounds of the runs took."""
     tables = [read_table(run.folder, "timings") for run in runs]
     return round(sum(float(pc.sum(table["cpu_seconds"]).as_py()) for table in tables), 1)

@@ -24,16 +24,16 @@ from coterie.errors import Interrupted
 from coterie.models.architectures import architecture
 from coterie.models.layout import Layout
 from coterie.peer.peer_config import read_peer_config
-from coterie.peer.process import Participant
-from coterie.peer.refusals import Reason, Rejected
+from coterie.peer.process import RunningPeer
+from coterie.peer.refusals import Reason, Refused
 from coterie.peer.security.identity import load_identity
 from coterie.peer.stop_request import PeerStopRequest
-from coterie.peer.transport import methods
-from coterie.peer.transport.interface import Model, Part
-from coterie.peer.transport.methods import Method
 from coterie.peer.transport.peer_client import PeerClient
-from coterie.peer.transport.settings import LimitSettings
+from coterie.peer.transport_settings import LimitSettings
+from coterie.peer.wire import methods
 from coterie.peer.wire import protocol_pb2 as wire
+from coterie.peer.wire.methods import Method
+from coterie.peer.wire.model import Model, Part
 from coterie.peer.wire.payload import Encoding, encode
 from coterie.runtime.run_tables import SCHEMAS, read_table
 
@@ -76,7 +76,7 @@ class Lies:
         self.cases[method] = iter(given)
         # One answer more, so that what the last one led to has happened.
         while ask is not None and len(self.told[method]) <= len(given):
-            with suppress(Rejected):
+            with suppress(Refused):
                 await ask()
         await self.victim.until(lambda: len(self.told[method]) > len(given))
         del self.cases[method]
@@ -89,7 +89,7 @@ class Victim:
     """A whole peer on this event loop, and the one it trusts too much."""
 
     process: PeerProcess
-    participant: Participant
+    running_peer: RunningPeer
     foe: str
     roots: bytes
     client: PeerClient
@@ -104,17 +104,17 @@ class Victim:
         return self.process.address
 
     @property
-    def station(self) -> Any:
-        return self.participant._station
+    def context(self) -> Any:
+        return self.running_peer._context
 
     @property
     def round(self) -> int:
-        return int(self.participant._results.status.round)
+        return int(self.running_peer._peer_run.status.round)
 
     @property
     def num_refused(self) -> int:
         """How much it has refused of the liar, for whatever reason."""
-        return sum(self.station.rejections.of(self.foe).values())
+        return sum(self.context.refused.of(self.foe).values())
 
     async def ends_a_round(self) -> None:
         before = self.round
@@ -141,16 +141,16 @@ async def attacked(
     swarm = lay_out_swarm(folder, 2, limits=LIMITS, breaker=BREAKER)
     misused, process = swarm.peers
     process.change(strategy=strategy, every_seconds=every_seconds, watch={"beliefs": 1000})
-    participant = Participant(
+    running_peer = RunningPeer(
         process.folder,
         read_peer_config(process.folder),
         load_identity(process.folder),
         print,
         PeerStopRequest(),
     )
-    client = PeerClient(participant._station)
+    client = PeerClient(running_peer._context)
     roots = load_identity(process.folder).certificate_pem
-    victim = Victim(process, participant, misused.peer_id, roots, client)
+    victim = Victim(process, running_peer, misused.peer_id, roots, client)
     good = Offence(payload(message))
     lies = Lies(victim)
     async with rogue(
@@ -161,15 +161,15 @@ async def attacked(
         listen=misused.address,
         prepare=lambda foe: _lie(foe, lies),
     ) as foe:
-        foe.peer.station.trust.add(roots)
-        victim.running = running = asyncio.create_task(participant.run())
+        foe.peer.context.trust.add(roots)
+        victim.running = running = asyncio.create_task(running_peer.run())
         try:
             await victim.until(lambda: victim.round > 0 and foe.id in _known(victim))
-            await foe.peer.client.meet(victim.address)
+            await foe.peer.client.identify(victim.address)
             yield victim, foe, lies
             await victim.ends_a_round()
         finally:
-            participant._stop.set()
+            running_peer._stop.set()
             with suppress(Interrupted):
                 await running
             await client.close()
@@ -178,13 +178,13 @@ async def attacked(
 
 def fresh_record(foe: Rogue) -> wire.SignedAddress:
     """Return the address of the liar, newer than any that was told before."""
-    foe.peer.members.announce(foe.peer.address)
-    return foe.peer.members.my_record
+    foe.peer.address_book.announce(foe.peer.address)
+    return foe.peer.address_book.my_record
 
 
 def _known(victim: Victim) -> list[str]:
-    members = victim.station.members
-    return [members.id_of(number) for number in members.known()]
+    address_book = victim.context.address_book
+    return [address_book.id_of(number) for number in address_book.reachable()]
 
 
 def _lie(foe: Rogue, lies: Lies) -> None:
@@ -193,10 +193,10 @@ def _lie(foe: Rogue, lies: Lies) -> None:
     handlers: Any = server._handlers
     answer_once = server._answer_once
 
-    async def lie(method: Method[Any, Any], answer: Any, data: bytes, context: Any) -> bytes:
+    async def lie(method: Method[Any, Any], answer: Any, data: bytes, call: Any) -> bytes:
         if method.name in lies.cases and method in (methods.HELLO, methods.EXCHANGE_ADDRESSES):
             fresh_record(foe)
-        honest = await answer_once(method, answer, data, context)
+        honest = await answer_once(method, answer, data, call)
         return lies.instead(method.name, method.reply.FromString(honest)).SerializeToString()
 
     async def lie_in_pieces(peer_id: str, message: wire.PullRequest, write: Any) -> None:

@@ -13,8 +13,8 @@ import pytest
 import zstandard
 
 from coterie.models.layout import Entry, Layout
-from coterie.peer.refusals import Reason, Rejected
-from coterie.peer.transport.interface import Model, Part
+from coterie.peer.refusals import Reason, Refused
+from coterie.peer.wire.model import Model, Part
 from coterie.peer.wire.payload import Encoding, Payload, encode
 from coterie.peer.wire.payload_decoder import Decoder, DecoderLimits, Manifest
 
@@ -94,7 +94,7 @@ def refusal(
     limits: DecoderLimits | None = None,
 ) -> Reason:
     """Return why bytes are refused although size and digest are announced as they are."""
-    with pytest.raises(Rejected) as rejected:
+    with pytest.raises(Refused) as rejected:
         decode(data, announced(data, parts, encoding), layout, limits)
     assert str(rejected.value).isprintable()
     return rejected.value.reason

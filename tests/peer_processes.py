@@ -21,11 +21,11 @@ from harmed_peers import HELD, HOLD, run_harmed
 from coterie.data.scenario import Scenario
 from coterie.experiments.config import RunConfig, make_scenario
 from coterie.experiments.presets import find_preset
-from coterie.peer.peer_run import RUN, Status, read_status
+from coterie.peer.peer_run import RUN, PeerStatus, read_status
 from coterie.peer.security.identity import load_identity
 from coterie.runtime.run_tables import read_table
 from coterie.swarm import peer_processes
-from coterie.swarm.peer_folders import lay_out
+from coterie.swarm.peer_folders import create_peer_folders
 
 PATIENCE_SECONDS = 90.0
 """For what is bound to happen, on a machine of any speed."""
@@ -117,9 +117,9 @@ class PeerProcess:
         return path.read_text() if path.exists() else ""
 
     @property
-    def status(self) -> Status:
+    def status(self) -> PeerStatus:
         found = read_status(self.folder)
-        return found or Status("", self.peer_id, 0)
+        return found or PeerStatus("", self.peer_id, 0)
 
     @property
     def round(self) -> int:
@@ -232,7 +232,7 @@ def lay_out_swarm(
     """Return the peers of a swarm on the digits, none of which runs yet."""
     config, scenario = _scenario(count, strategy)
     network = NETWORK | settings_of_network
-    folders = lay_out(folder, config, scenario, network, aligned=aligned)[:count]
+    folders = create_peer_folders(folder, config, scenario, network, aligned=aligned)[:count]
     swarm = Swarm([PeerProcess(each) for each in folders])
     if aligned and rounds is None:
         rounds = 100_000

@@ -14,8 +14,9 @@ from peer.network_of_peers import TestPeer, make_peer, settings_of
 from coterie.models.layout import Layout
 from coterie.peer.security.identity import Identity
 from coterie.peer.transport.handlers import Handlers, Write
-from coterie.peer.transport.interface import Part, PeerKey, Phase
+from coterie.peer.types import PeerKey
 from coterie.peer.wire import protocol_pb2 as wire
+from coterie.peer.wire.model import Part, Phase
 from coterie.peer.wire.payload import Encoding
 
 CHUNK_BYTES = 2**20
@@ -129,7 +130,7 @@ class Rogue:
 
     @property
     def identity(self) -> Identity:
-        return self.peer.station.identity
+        return self.peer.context.identity
 
 
 @asynccontextmanager
@@ -149,9 +150,9 @@ async def rogue(
     """
     settings = settings_of(compression=compression, precision="float32")
     peer = make_peer(folder, layout=layout, identity=identity, settings=settings)
-    peer.host.round, peer.host.phase = LAST_ROUND, Phase.PUBLISHED
+    peer.service.round, peer.service.phase = LAST_ROUND, Phase.PUBLISHED
     made = Rogue(peer, choice)
-    handlers = RogueHandlers(peer.station, peer.host, peer.client, peer.server._limits)
+    handlers = RogueHandlers(peer.context, peer.service, peer.client, peer.server._limits)
     handlers.obey(made)
     peer.server._handlers = handlers
     prepare(made)

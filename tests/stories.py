@@ -8,9 +8,9 @@ from recorded_tables import recorded
 
 from coterie.data.scenario import PeerSettings
 from coterie.experiments.config import RunConfig
-from coterie.experiments.recorded_tables import Recorded
+from coterie.experiments.recorded_tables import RecordedTables
+from coterie.experiments.run_folder import RunFolder
 from coterie.reports.html.subjects import Subject
-from coterie.results.run_group import FoundRun
 from coterie.runtime.run_tables import SCHEMAS
 
 NAMES = ("left", "right")
@@ -34,7 +34,9 @@ def run(label, seed=0, *, strategy=None, num_peers=4, rounds=2, is_accuracy=True
         strategy={"name": strategy or "random"},
     )
     folder = Path(f"{label}-seed{seed}")
-    found = FoundRun(Recorded(label, seed, folder, num_peers, read), config, None, NAMES)
+    found = RunFolder(
+        folder, config, cluster_names=NAMES, tables=RecordedTables(folder, num_peers, read)
+    )
     assert found.is_accuracy == is_accuracy
     return found
 

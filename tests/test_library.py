@@ -42,14 +42,14 @@ def test_results_have_one_entry_per_peer():
     result = run(strategy=lambda: coterie.make_strategy("random", {"fetches": 2}))
     assert result.models.shape == (4, result.layout.size)
     assert result.test_loss.shape == result.test_accuracy.shape == (4,)
-    assert result.outcome.label == "random"
-    assert result.outcome.mean == result.test_accuracy.mean()
+    assert result.summary.label == "random"
+    assert result.summary.mean == result.test_accuracy.mean()
     assert result.exchanges.num_rows == 4 * 2 * 2
 
 
 def test_without_a_strategy_it_is_kin():
     result = coterie.simulate(small_module, peers(6), settings=SHORT, threads=1)
-    assert result.outcome.label == "kin"
+    assert result.summary.label == "kin"
 
 
 class Counting(nn.Module):

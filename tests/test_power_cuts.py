@@ -23,7 +23,7 @@ from coterie.runtime import recorder as recorders
 from coterie.runtime.checkpoints import KEEP, Checkpoints
 from coterie.storage import files
 from coterie.storage.files import make_folder, remove_files, write_text
-from coterie.swarm.peer_folders import lay_out
+from coterie.swarm.peer_folders import create_peer_folders
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "O_DIRECTORY"), reason="folders cannot be synced")
 
@@ -108,14 +108,14 @@ def test_a_peer_its_key_and_whom_it_trusts(tmp_path, disk):
 
 def test_the_folders_of_a_swarm(tmp_path, disk):
     (config,) = find_preset("digits").runs(["local"], [0], {"peers.count": 3})
-    lay_out(tmp_path, config, make_scenario(config), {}, aligned=True)
+    create_peer_folders(tmp_path, config, make_scenario(config), {}, aligned=True)
     assert not damage(disk, tmp_path)
 
 
 def test_what_a_peer_keeps_of_its_rounds(tmp_path, disk):
     changes = {"peers.count": 1, "rounds": 2}
     (config,) = find_preset("digits").runs(["local"], [0], changes)
-    (folder,) = lay_out(tmp_path, config, make_scenario(config), {}, aligned=False)
+    (folder,) = create_peer_folders(tmp_path, config, make_scenario(config), {}, aligned=False)
     settings = (folder / "peer.yaml").read_text()
     write_text(folder / "peer.yaml", f"{settings}begin_with: 0\nlinger_seconds: 0.0\n")
     assert coterie("peer", "run", folder).code == 0

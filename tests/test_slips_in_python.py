@@ -161,7 +161,7 @@ def test_a_strategy_that_is_given_is_only_a_model_for_those_of_the_peers():
 def test_bool_labels_are_classes():
     as_bool, as_int = simulate(data=peers(lambda y: y.astype(bool))), simulate()
     np.testing.assert_array_equal(as_bool.models, as_int.models)
-    assert as_bool.outcome.is_accuracy
+    assert as_bool.summary.is_accuracy
 
 
 def test_a_final_softmax_is_pointed_out(capsys):

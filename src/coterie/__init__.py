@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from coterie.api import Result, simulate
+    from coterie.attacks.poison_settings import PoisonSettings
     from coterie.data.peer_arrays import PeerData
     from coterie.errors import CoterieError
+    from coterie.experiments.run_folder import RunFolder
     from coterie.learning.trainer import TrainingSettings
-    from coterie.results.loading import LoadedRun, LoadedRuns, load_run, load_runs
-    from coterie.runtime.settings import NetworkSettings, PoisonSettings, SimulationSettings
+    from coterie.results.loading import load_run, load_runs
+    from coterie.results.read_runs import Runs
+    from coterie.runtime.settings import NetworkSettings, SimulationSettings
     from coterie.strategies import STRATEGIES, make_strategy
 
 __version__ = "0.1.0"
@@ -23,12 +26,12 @@ __version__ = "0.1.0"
 __all__ = [
     "STRATEGIES",
     "CoterieError",
-    "LoadedRun",
-    "LoadedRuns",
     "NetworkSettings",
     "PeerData",
     "PoisonSettings",
     "Result",
+    "RunFolder",
+    "Runs",
     "SimulationSettings",
     "TrainingSettings",
     "load_run",
@@ -41,11 +44,11 @@ __all__ = [
 _HOMES = {
     "STRATEGIES": "coterie.strategies",
     "CoterieError": "coterie.errors",
-    "LoadedRun": "coterie.results.loading",
-    "LoadedRuns": "coterie.results.loading",
+    "RunFolder": "coterie.results.loading",
+    "Runs": "coterie.results.loading",
     "NetworkSettings": "coterie.runtime.settings",
     "PeerData": "coterie.data.peer_arrays",
-    "PoisonSettings": "coterie.runtime.settings",
+    "PoisonSettings": "coterie.attacks.poison_settings",
     "Result": "coterie.api",
     "SimulationSettings": "coterie.runtime.settings",
     "TrainingSettings": "coterie.learning.trainer",

@@ -23,9 +23,9 @@ from coterie.api_arguments import (
 )
 from coterie.data.peer_arrays import OwnData
 from coterie.errors import ConfigError
+from coterie.experiments.run_summary import RunSummary, summarise
 from coterie.models.layout import Layout
 from coterie.models.vector import FlatModule
-from coterie.results.final_table import Outcome, outcome
 from coterie.runtime.loop import run_to_end
 from coterie.runtime.recorder import Recorder
 from coterie.runtime.round import Round
@@ -45,13 +45,13 @@ class Result:
     """Per round and peer: losses and accuracies before and after merging, tests, traffic."""
     exchanges: pa.Table
     """Every model sent: round, receiver, sender, kind, bytes, delivered, merge weight."""
-    outcome: Outcome
+    summary: RunSummary
     """Means over clusters and over all peers."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Why results may be worth nothing, such as models not clearly better than guessing."""
-        return self.outcome.warnings
+        return self.summary.warnings
 
     @property
     def test_accuracy(self) -> npt.NDArray[np.float64]:
@@ -77,11 +77,11 @@ class Result:
         return module
 
     def __repr__(self) -> str:
-        rounds, mean = self.metrics["round"][-1].as_py(), self.outcome.mean
-        reached = f"accuracy {mean:.1%}" if self.outcome.is_accuracy else f"loss {mean:.4g}"
+        rounds, mean = self.metrics["round"][-1].as_py(), self.summary.mean
+        reached = f"accuracy {mean:.1%}" if self.summary.is_accuracy else f"loss {mean:.4g}"
         return (
-            f"<Result of {self.outcome.label}: peers {len(self.models)}, rounds {rounds}, mean "
-            f"test {reached}; see test_accuracy, test_loss, outcome, metrics, exchanges, models>"
+            f"<Result of {self.summary.label}: peers {len(self.models)}, rounds {rounds}, mean "
+            f"test {reached}; see test_accuracy, test_loss, summary, metrics, exchanges, models>"
         )
 
 
@@ -118,8 +118,8 @@ def simulate(
             layout=simulation.state.layout,
             metrics=metrics,
             exchanges=recorder.table("exchanges"),
-            outcome=replace(
-                outcome(
+            summary=replace(
+                summarise(
                     metrics,
                     make().name,
                     simulation.settings.seed,

@@ -15,12 +15,22 @@ import pytest
 from recorded_tables import recorded
 from rich.console import Console
 
+from coterie.data.scenario import PeerSettings
 from coterie.errors import ConfigError, StorageError
-from coterie.experiments.recorded_tables import Recorded
+from coterie.experiments.config import RunConfig
+from coterie.experiments.run_folder import RunFolder
 from coterie.results.analyses.over_runs import as_json, choose, console_table, save, study
 from coterie.runtime.recorder import Recorder
 from coterie.runtime.round import Round
 from coterie.strategies.strategy import GroundTruth
+
+
+def a_run(folder, label, seed=0):
+    """Return a run of 4 peers that lies in a folder."""
+    peers = PeerSettings(count=4, train_size=8, validation_size=4)
+    return RunFolder(
+        folder, RunConfig(label=label, seed=seed, peers=peers, strategy={"name": "random"})
+    )
 
 
 def finished(folder, label, seed, fetched_from_own, rounds=3):
@@ -47,7 +57,7 @@ def finished(folder, label, seed, fetched_from_own, rounds=3):
     }
     for name, rows in tables.items():
         pq.write_table(recorded(name, rows), folder / f"{name}.parquet")
-    return Recorded(label, seed, folder, 4)
+    return a_run(folder, label, seed)
 
 
 @pytest.fixture
@@ -194,7 +204,7 @@ def test_an_unknown_analysis_is_refused():
 
 
 def test_a_run_that_has_not_begun_does_not_stop_the_others(runs, tmp_path):
-    new = Recorded("new", 0, tmp_path / "new", 4)
+    new = a_run(tmp_path / "new", "new")
     (result,), _ = study([new, *runs], choose("fetched"), 10)
     assert {row.label for row in result.rows} == {"a", "b"}
     with pytest.raises(StorageError, match="Nothing has been recorded"):
@@ -220,7 +230,7 @@ def test_only_rounds_that_are_recorded_in_full_count(tmp_path):
     with pytest.raises(StorageError):
         recorder.flush()
     (tmp_path / "elsewhere").rename(tmp_path / "neighbours")
-    run = Recorded("a", 0, tmp_path, 4)
+    run = a_run(tmp_path, "a")
     assert max(run.table("metrics")["round"].to_pylist()) == 2
     assert run.last_round == 2
 
@@ -238,7 +248,7 @@ def test_tables_no_run_can_have_written_are_refused(runs, name, row):
     folder = runs[0].folder
     pq.write_table(recorded(name, [row]), folder / f"{name}.parquet")
     with pytest.raises(StorageError, match=f"table '{name}' of .* is damaged: its column"):
-        Recorded("a", 0, folder, 4).table(name)
+        a_run(folder, "a").table(name)
 
 
 def test_gaps_are_refused(runs):
@@ -247,4 +257,4 @@ def test_gaps_are_refused(runs):
     gap = table.set_column(0, table.schema.field(0), pa.array([None], pa.int32()))
     pq.write_table(gap, folder / "metrics.parquet")
     with pytest.raises(StorageError, match="its column 'round'"):
-        Recorded("a", 0, folder, 4).table("metrics")
+        a_run(folder, "a").table("metrics")

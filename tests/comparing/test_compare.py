@@ -16,9 +16,9 @@ from recorded_tables import recorded as table_of
 from coterie.reports.comparison_tables import Row, Sheet, duration
 from coterie.reports.table_formats import latex, latex_escaped, markdown, written
 from coterie.results.comparison import compare
-from coterie.results.final_table import confidence
 from coterie.results.measures import entry
-from coterie.results.run_group import gather
+from coterie.results.read_runs import read_runs
+from coterie.results.statistics import confidence
 from coterie.runtime.recorder import Recorder
 from coterie.runtime.run_tables import read_table
 
@@ -254,13 +254,13 @@ def test_a_file_of_no_known_ending_is_refused(runs, tmp_path):
 
 
 def test_probes_are_counted_on_both_sides(original):
-    run = gather([original / "random-seed0"]).runs[0]
+    run = read_runs([original / "random-seed0"])[0]
     rows = [
         {"round": 1, "kind": "probe", "receiver": 1, "sender": 0},
         {"round": 1, "kind": "probe", "receiver": 2, "sender": 0, "delivered": False},
         {"round": 1, "kind": "fetch", "receiver": 2, "sender": 0},
     ]
-    run.recorded._tables["exchanges"] = table_of("exchanges", rows)
+    run.tables._tables["exchanges"] = table_of("exchanges", rows)
     assert entry(run, "test-accuracy").probes_per_peer == 3 / 8
 
 
@@ -280,7 +280,7 @@ def test_latex_escapes_what_means_something_to_it():
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="LaTeX is not installed")
 def test_latex_compiles(runs, tmp_path):
-    compared = compare(gather([runs]), None, None)
+    compared = compare(read_runs([runs]), None, None)
     parts = [written(compared, "latex", per_cluster=wide) for wide in (False, True)]
     parts.append(latex(Sheet(AWKWARD, (AWKWARD, "n"), (Row((AWKWARD, "1"), True),), (AWKWARD,))))
     head = "\\documentclass{article}\\usepackage{booktabs}\\begin{document}\n"

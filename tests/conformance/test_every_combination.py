@@ -26,7 +26,7 @@ from coterie.storage.tensor_files import map_tensor
 from coterie.strategies import DEFAULT_STRATEGY, STRATEGIES
 from coterie.strategies.options import PEER_COUNTS
 from coterie.strategies.server.server_strategy import ServerStrategy
-from coterie.swarm.check_settings import for_real_peers
+from coterie.swarm.check_settings import adapt_for_real_peers
 from coterie.swarm.run_swarm import execute_by_peers
 
 TRAINERS = ("native", "torch", "batched")
@@ -153,7 +153,7 @@ def test_a_swarm_that_trains_with_torch_gives_the_bits_of_a_simulation(tmp_path,
     (config,) = find_preset("digits").runs([strategy], [0], changes)
     simulated = Experiment.create(tmp_path / "simulated", [config])
     simulated.run(threads=2)
-    by_peers, _ = for_real_peers(config, {}, own_pace=False)
+    by_peers, _ = adapt_for_real_peers(config, {}, own_pace=False)
     real = Experiment.create(tmp_path / "real", [by_peers])
     real.run(threads=1, execute=partial(execute_by_peers, keep_peers=False))
     one, other = simulated.runs[0].folder, real.runs[0].folder
@@ -191,7 +191,7 @@ def test_own_modules_train_with_every_default(name):
     result = library.simulate(
         OWN_MODULES[name], own_peers(), settings=library.SimulationSettings(rounds=2)
     )
-    assert result.outcome.label == DEFAULT_STRATEGY
+    assert result.summary.label == DEFAULT_STRATEGY
     assert (result.test_accuracy > 0).all()
 
 

@@ -14,9 +14,10 @@ import pytest
 from commands import coterie, plain, refused
 
 from coterie.errors import Interrupted
-from coterie.experiments.execution import Glimpse, Run
+from coterie.experiments.execution import RoundMetrics
 from coterie.experiments.experiment import Experiment
 from coterie.experiments.presets import find_preset
+from coterie.experiments.run_folder import RunFolder
 from coterie.experiments.user_strategies import load_strategies
 from coterie.strategies import STRATEGIES
 
@@ -114,7 +115,7 @@ def stopped(file: Path, folder: Path) -> None:
     load_strategies([str(file)])
     changes = {"peers.count": 8, "rounds": 2, "checkpoint_every": 1}
 
-    def stop(run: Run, now: Glimpse) -> None:
+    def stop(run: RunFolder, now: RoundMetrics) -> None:
         if now.round == 1:
             signal.raise_signal(signal.SIGINT)
 

@@ -17,8 +17,9 @@ from commands import SMALL, Answer, coterie, end, refused, results, run_with, st
 from watching_runs import create
 
 from coterie.errors import Interrupted
-from coterie.experiments.execution import Glimpse, Run
+from coterie.experiments.execution import RoundMetrics
 from coterie.experiments.experiment import Experiment
+from coterie.experiments.run_folder import RunFolder
 from coterie.runtime.run_tables import read_table
 
 LONG = (*SMALL, "--rounds", 12, "--set", "checkpoint_every=1")
@@ -216,7 +217,7 @@ class TestCtrlCInTheLastRound:
     """The run is finished then, but whoever pressed it wants no other to begin."""
 
     def stop_in_last_round(self, experiment: Experiment, name: str, **how: int) -> None:
-        def on_round(run: Run, glimpse: Glimpse) -> None:
+        def on_round(run: RunFolder, glimpse: RoundMetrics) -> None:
             if (run.folder.name, glimpse.round) == (name, run.config.rounds):
                 os.kill(os.getpid(), signal.SIGINT)
 
@@ -226,7 +227,7 @@ class TestCtrlCInTheLastRound:
         experiment = create(tmp_path / "out", ["local", "random"], [0], rounds=2)
         with pytest.raises(Interrupted, match="local-seed0 has finished"):
             self.stop_in_last_round(experiment, "local-seed0")
-        assert [run.outcome is not None for run in experiment.runs] == [True, False]
+        assert [run.read_summary() is not None for run in experiment.runs] == [True, False]
         assert not (experiment.runs[1].folder / "timings").exists()
         assert len(experiment.run(threads=1)) == 2
 
@@ -234,7 +235,7 @@ class TestCtrlCInTheLastRound:
     def test_where_nothing_is_left_nothing_is_stopped(self, tmp_path, side_by_side):
         experiment = create(tmp_path / "out", ["random"], [0], rounds=2)
         self.stop_in_last_round(experiment, "random-seed0", side_by_side=side_by_side)
-        assert all(run.outcome is not None for run in experiment.runs)
+        assert all(run.read_summary() is not None for run in experiment.runs)
         assert experiment.was_asked_to_stop
         experiment.run(threads=1)
         assert not experiment.was_asked_to_stop

@@ -14,7 +14,7 @@ from stories import metrics, run, subject
 from coterie.errors import StorageError
 from coterie.experiments.provenance import UNKNOWN, Start, command_given, read_start, write_start
 from coterie.reports.html.views.origin import origin, shown_command
-from coterie.results.run_group import gather
+from coterie.results.read_runs import read_runs
 
 NOON = datetime(2026, 5, 3, 12, 30, tzinfo=UTC)
 
@@ -71,11 +71,11 @@ def test_a_damaged_file_costs_no_run(tmp_path):
         "--out", folder,
     )  # fmt: skip
     assert done.code == 0, done.err
-    [whole] = gather([folder]).runs
+    [whole] = read_runs([folder])
     assert whole.start.command[:3] == ("coterie", "run", "digits")
     (folder / "local-seed0" / "started.json").write_text("{")
-    gathered = gather([folder])
-    assert [each.start for each in gathered.runs] == [UNKNOWN]
+    gathered = read_runs([folder])
+    assert [each.start for each in gathered] == [UNKNOWN]
     assert "started.json is damaged" in gathered.problems[0]
     told = json.loads((folder / "local-seed0" / "software.json").read_text())
     assert whole.start.version == told["coterie"]

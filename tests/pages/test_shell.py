@@ -15,7 +15,7 @@ from stories import metrics, run
 from coterie.reports.html.page_data import story, titles
 from coterie.reports.html.page_shell import COMPONENTS, page, static
 from coterie.reports.html.subjects import subjects
-from coterie.results.run_group import Gathered
+from coterie.results.read_runs import Runs
 
 HOSTILE = "</script><script>alert(1)</script><!--\u2028&amp;<img src=x onerror=alert(2)>"
 
@@ -77,14 +77,14 @@ def test_our_files_ask_for_nothing_from_elsewhere():
 )
 def test_a_title_names_few_strategies(names, title):
     runs = tuple(run(name, metrics=metrics(0, [0.5] * 4)) for name in names)
-    assert titles(subjects(Gathered(runs, ()))) == [title]
+    assert titles(subjects(Runs(runs, ()))) == [title]
 
 
 def test_runs_on_other_data_are_told_apart():
     rows = metrics(0, [0.5] * 4)
     other = metrics(0, [0.5] * 6, clusters=(0, 0, 0, 1, 1, 1))
     runs = (run("dac", metrics=rows), run("random", metrics=other, num_peers=6))
-    told = story(Gathered(runs, ("something is wrong",)))
+    told = story(Runs(runs, ("something is wrong",)))
     first, second = told["subjects"]
     assert (first["title"], second["title"]) == ("own: dac", "own: random")
     assert "something is wrong" in first["views"]["summary"]["problems"]

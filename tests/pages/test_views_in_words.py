@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from stories import metrics, run, subject
 
+from coterie.attacks.poison_settings import PoisonSettings
 from coterie.reports.html.views.gains import gains
 from coterie.reports.html.views.settings import settings
 from coterie.reports.html.views.summary import summary
-from coterie.runtime.settings import PoisonSettings
 
 ALONE = [0.5, 0.5, 0.5, 0.5]
 

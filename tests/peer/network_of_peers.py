@@ -15,22 +15,23 @@ import numpy as np
 from torch import nn
 
 from coterie.models.layout import Layout
-from coterie.peer.discovery.members import Members
-from coterie.peer.refusals import Reason, Rejected
+from coterie.peer.discovery.address_book import AddressBook
+from coterie.peer.refusals import Reason, Refused
 from coterie.peer.security.identity import Identity, create_identity
 from coterie.peer.security.trust import TrustStore
 from coterie.peer.transport.channels import TLS_NAME
-from coterie.peer.transport.context import Station
-from coterie.peer.transport.interface import Host, Model, Part, Phase, Published, Pulled, Vector
-from coterie.peer.transport.methods import Method
+from coterie.peer.transport.context import PeerContext
 from coterie.peer.transport.peer_client import PeerClient
 from coterie.peer.transport.peer_server import PeerServer
-from coterie.peer.transport.settings import (
+from coterie.peer.transport.service_interface import PublishedModel, PulledModel, ServiceInterface
+from coterie.peer.transport_settings import (
     BreakerSettings,
     DeadlineSettings,
     LimitSettings,
     TransportSettings,
 )
+from coterie.peer.wire.methods import Method
+from coterie.peer.wire.model import Model, Part, Phase, Vector
 from coterie.peer.wire.payload import Encoding
 from coterie.randomness import generator
 
@@ -58,18 +59,18 @@ def settings_of(
 
 
 @dataclass
-class SimpleHost(Host):
+class SimpleService(ServiceInterface):
     """A runtime that offers what it is given, and scores a model by its first weight."""
 
-    offered: dict[int, Published] = field(default_factory=dict)
+    offered: dict[int, PublishedModel] = field(default_factory=dict)
     round: int = 0
     phase: Phase = Phase.ENTERED
     takes: bool = True
-    received: list[Pulled] = field(default_factory=list)
+    received: list[PulledModel] = field(default_factory=list)
     heard: dict[str, tuple[float, int]] = field(default_factory=dict)
     news: asyncio.Condition = field(default_factory=asyncio.Condition)
 
-    async def publish(self, published: Published) -> None:
+    async def publish(self, published: PublishedModel) -> None:
         """Offer one more model; the last two are kept."""
         async with self.news:
             self.offered[published.round] = published
@@ -78,15 +79,17 @@ class SimpleHost(Host):
             self.round, self.phase = published.round, Phase.PUBLISHED
             self.news.notify_all()
 
-    async def published(self, round_number: int | None, wait_seconds: float) -> Published | None:
+    async def get_published(
+        self, round_number: int | None, wait_seconds: float
+    ) -> PublishedModel | None:
         await self._wait(lambda: self._find(round_number) is not None, wait_seconds)
         return self._find(round_number)
 
-    def _find(self, round_number: int | None) -> Published | None:
+    def _find(self, round_number: int | None) -> PublishedModel | None:
         newest = max(self.offered, default=-1)
         return self.offered.get(newest if round_number is None else round_number)
 
-    async def reached(
+    async def wait_for_phase(
         self, round_number: int, phase: Phase, wait_seconds: float
     ) -> tuple[int, Phase, int | None]:
         await self._wait(lambda: (self.round, self.phase) >= (round_number, phase), wait_seconds)
@@ -103,14 +106,14 @@ class SimpleHost(Host):
     def takes_pushes(self) -> bool:
         return self.takes
 
-    async def receive(self, pulled: Pulled) -> None:
+    async def store_pushed(self, pulled: PulledModel) -> None:
         self.received.append(pulled)
 
     @property
     def listens(self) -> bool:
         return self.takes
 
-    async def hear(self, peer_id: str, value: float, round_number: int) -> None:
+    async def store_told(self, peer_id: str, value: float, round_number: int) -> None:
         self.heard[peer_id] = (value, round_number)
 
     async def _wait(self, condition: Callable[[], bool], seconds: float) -> None:
@@ -131,23 +134,23 @@ class TestPeer:
 
     __test__ = False
 
-    station: Station
-    host: SimpleHost
+    context: PeerContext
+    service: SimpleService
     client: PeerClient
     server: PeerServer
     address: str = ""
 
     @property
     def id(self) -> str:
-        return self.station.identity.peer_id
+        return self.context.identity.peer_id
 
     @property
-    def members(self) -> Members:
-        return self.station.members
+    def address_book(self) -> AddressBook:
+        return self.context.address_book
 
     async def start(self, listen: str = "127.0.0.1:0") -> None:
         self.address = await self.server.start(listen)
-        self.members.announce(self.address)
+        self.address_book.announce(self.address)
 
     async def stop(self) -> None:
         await self.server.stop()
@@ -155,11 +158,11 @@ class TestPeer:
 
     def trusts(self, *others: TestPeer) -> None:
         for other in others:
-            self.station.trust.add(other.station.identity.certificate_pem)
+            self.context.trust.add(other.context.identity.certificate_pem)
 
     def knows(self, *others: TestPeer) -> None:
         for other in others:
-            self.members.take(other.members.my_record)
+            self.address_book.add_record(other.address_book.my_record)
 
 
 def make_peer(
@@ -174,11 +177,11 @@ def make_peer(
     identity = identity or create_identity(folder, folder.name)
     trust = TrustStore(folder)
     settings = settings or settings_of()
-    members = Members(identity, trust, settings=settings.breaker, **clocks)
-    station = Station(identity, trust, members, layout, settings)
-    host = SimpleHost()
-    client = PeerClient(station)
-    return TestPeer(station, host, client, PeerServer(station, host, client))
+    address_book = AddressBook(identity, trust, settings=settings.breaker, **clocks)
+    context = PeerContext(identity, trust, address_book, layout, settings)
+    service = SimpleService()
+    client = PeerClient(context)
+    return TestPeer(context, service, client, PeerServer(context, service, client))
 
 
 @asynccontextmanager
@@ -223,10 +226,10 @@ def random_model(layout: Layout, key: int = 0, parts: Iterable[Part] = (Part.MOD
     return Model(vectors, {"values": rng.normal(size=4)})
 
 
-def published(layout: Layout = SMALL, round: int = 0, key: int = 0) -> Published:
+def published(layout: Layout = SMALL, round: int = 0, key: int = 0) -> PublishedModel:
     """Return a model as a runtime offers it."""
     parts = (Part.MODEL, Part.LAST_UPDATE)
-    return Published(round, 24, time.monotonic(), random_model(layout, key, parts))
+    return PublishedModel(round, 24, time.monotonic(), random_model(layout, key, parts))
 
 
 async def eventually(condition: Callable[[], bool]) -> None:
@@ -240,7 +243,7 @@ async def refused(awaitable: Any) -> Reason:
     """Return why something was refused; it must be."""
     try:
         await awaitable
-    except Rejected as rejected:
+    except Refused as rejected:
         return rejected.reason
     raise AssertionError("it was not refused")
 
@@ -353,6 +356,6 @@ async def until_error(call):
 
 async def offered_digest(peer) -> bytes:
     """Return the name of the newest payload that a peer offers."""
-    newest = peer.host.offered[max(peer.host.offered)]
+    newest = peer.service.offered[max(peer.service.offered)]
     kind = (frozenset({Part.MODEL}), Encoding.FLOAT32)
-    return (await peer.station.offers.manifest(newest, *kind, peer.id)).digest
+    return (await peer.context.payload_cache.manifest(newest, *kind, peer.id)).digest

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from coterie.errors import ConfigError
 from coterie.peer.discovery.addresses import Address, open_address, sign_address, split_address
-from coterie.peer.refusals import Reason, Rejected
+from coterie.peer.refusals import Reason, Refused
 from coterie.peer.security.identity import create_identity
 from coterie.peer.security.trust import TrustStore
 from coterie.peer.wire.protocol_pb2 import AddressRecord, SignedAddress
@@ -45,7 +45,7 @@ def signed_record(signer, **changes) -> SignedAddress:
 
 
 def rejected(signed: SignedAddress, store: TrustStore, reason: Reason) -> str:
-    with pytest.raises(Rejected) as caught:
+    with pytest.raises(Refused) as caught:
         open_address(signed, store)
     assert caught.value.reason is reason
     assert str(caught.value).isprintable()
@@ -90,7 +90,7 @@ def test_my_own_address_is_opened_only_if_i_say_who_i_am(people):
     rejected(signed, store, Reason.UNTRUSTED)
     assert open_address(signed, store, me).peer_id == me.peer_id
     forged = SignedAddress(record=signed.record, signature=people[0].sign(signed.record))
-    with pytest.raises(Rejected) as caught:
+    with pytest.raises(Refused) as caught:
         open_address(forged, store, me)
     assert caught.value.reason is Reason.BAD_SIGNATURE
 
@@ -111,7 +111,7 @@ def test_an_altered_record_is_refused(people, data):
     place = data.draw(st.integers(0, len(record) - 1))
     record[place] ^= 1 << data.draw(st.integers(0, 7))
     altered = SignedAddress(record=bytes(record), signature=good.signature)
-    with pytest.raises(Rejected) as caught:
+    with pytest.raises(Refused) as caught:
         open_address(altered, store)
     assert caught.value.reason in {Reason.BAD_SIGNATURE, Reason.MALFORMED, Reason.UNTRUSTED}
 
@@ -169,7 +169,7 @@ def test_a_signature_that_is_too_long_is_refused(people):
 @settings(deadline=None)
 @given(st.binary(max_size=200), st.binary(max_size=80))
 def test_garbage_is_refused(people, record, signature):
-    with pytest.raises(Rejected):
+    with pytest.raises(Refused):
         open_address(SignedAddress(record=record, signature=signature), people[-1])
 
 
@@ -227,7 +227,7 @@ def test_addresses_are_split(address):
         "localhost%41:7300",
         "-localhost:7300",
         "localhost-:7300",
-        "local..host:7300",
+        "local..service:7300",
         ".localhost:7300",
         "localhost.:7300",
         "büro.example:7300",

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from extremes import ALL_KINDS
 
-from coterie.peer.refusals import Reason, Rejected
-from coterie.peer.transport.methods import parse
+from coterie.peer.refusals import Reason, Refused
 from coterie.peer.wire import protocol_pb2 as wire
-from coterie.peer.wire.field_bounds import BOUNDS, LARGEST_ROUND, LARGEST_SAMPLES, Anything
+from coterie.peer.wire.field_bounds import BOUNDS, LARGEST_ROUND, LARGEST_SAMPLES, Unchecked
+from coterie.peer.wire.methods import parse
 from coterie.peer.wire.strategy_tables import require_tables
 from coterie.runtime.run_tables import SCHEMAS
 
@@ -29,7 +29,7 @@ def test_every_field_has_its_bounds_and_no_other():
     assert {name: set(rules) for name, rules in BOUNDS.items()} == fields
     for name, rules in BOUNDS.items():
         for field, rule in rules.items():
-            assert not isinstance(rule, Anything) or len(rule.why) > 20, f"{name}.{field}"
+            assert not isinstance(rule, Unchecked) or len(rule.why) > 20, f"{name}.{field}"
 
 
 def test_the_largest_round_fits_into_the_tables_of_a_run():
@@ -42,7 +42,7 @@ def test_a_refusal_says_what_is_wrong_and_what_was_expected(samples):
     manifest = wire.Manifest(
         digest=bytes(32), size=9, round=LARGEST_ROUND, num_samples=samples, parts=[0]
     )
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Refused) as refused:
         parse(wire.Manifest, manifest.SerializeToString())
     assert refused.value.reason is Reason.MALFORMED
     assert refused.value.detail == f"Manifest.num_samples is {samples}, expected 1 to 2147483647"
@@ -74,6 +74,6 @@ def test_tables(name):
     if reason is None:
         require_tables(arrays, RANGES)
         return
-    with pytest.raises(Rejected) as refused:
+    with pytest.raises(Refused) as refused:
         require_tables(arrays, RANGES)
     assert refused.value.reason is reason

@@ -26,9 +26,9 @@ from payloads import (
 )
 
 from coterie.models.layout import Layout
-from coterie.peer.refusals import Reason, Rejected
-from coterie.peer.transport.interface import Model, Part
+from coterie.peer.refusals import Reason, Refused
 from coterie.peer.wire import protocol_pb2
+from coterie.peer.wire.model import Model, Part
 from coterie.peer.wire.payload import Encoding, encode, to_bfloat16
 from coterie.peer.wire.payload_decoder import Decoder, DecoderLimits, Manifest
 
@@ -143,7 +143,7 @@ def test_nothing_is_allocated_before_the_header_is_checked():
     tracemalloc.start()
     try:
         decoder = Decoder(LARGE, manifest)
-        with pytest.raises(Rejected):
+        with pytest.raises(Refused):
             decoder.feed(data)
         _, peak = tracemalloc.get_traced_memory()
     finally:
@@ -159,7 +159,7 @@ def test_a_refused_model_is_let_go_although_the_decoder_is_kept(encoding):
     tracemalloc.start()
     try:
         decoder = Decoder(LARGE, manifest)
-        with pytest.raises(Rejected) as rejected:
+        with pytest.raises(Refused) as rejected:
             decoder.feed(data)
         assert rejected.value.reason is Reason.NOT_FINITE
         del rejected
@@ -174,25 +174,25 @@ def test_a_refused_payload_stays_refused():
     data = with_weights([np.inf])
     decoder = Decoder(SMALL, announced(data))
     for refused in (lambda: decoder.feed(data), lambda: decoder.feed(b""), decoder.finish):
-        with pytest.raises(Rejected) as rejected:
+        with pytest.raises(Refused) as rejected:
             refused()
         assert rejected.value.reason is Reason.NOT_FINITE
 
 
 def test_refusals_come_as_early_as_can_be():
     header, tensors = taken_apart(payload_bytes())
-    with pytest.raises(Rejected):  # the length alone is enough
+    with pytest.raises(Refused):  # the length alone is enough
         Decoder(SMALL, announced(payload_bytes())).feed((2**40).to_bytes(8, "little"))
     wrong = put_together(header | {"more": {}}, b"")
     decoder = Decoder(SMALL, announced(wrong + tensors))
     decoder.feed(wrong[:-1])
-    with pytest.raises(Rejected):  # the last byte of the header
+    with pytest.raises(Refused):  # the last byte of the header
         decoder.feed(wrong[-1:])
     data = with_weights([0, np.nan])
     decoder = Decoder(SMALL, announced(data))
     start = len(data) - SMALL.num_bytes
     decoder.feed(data[: start + 7])
-    with pytest.raises(Rejected):  # the weight, when its fourth byte is there
+    with pytest.raises(Refused):  # the weight, when its fourth byte is there
         decoder.feed(data[start + 7 : start + 8])
 
 
@@ -200,7 +200,7 @@ def test_the_norm_is_limited_for_each_vector():
     data = with_weights([30.0, 40.0, *[0.0] * (SMALL.size - 2)])
     manifest = announced(data)
     assert decode(data, manifest, limits=DecoderLimits(largest_norm=50.1)).vectors
-    with pytest.raises(Rejected, match=r"norm is above 49\.9") as rejected:
+    with pytest.raises(Refused, match=r"norm is above 49\.9") as rejected:
         decode(data, manifest, limits=DecoderLimits(largest_norm=49.9))
     assert rejected.value.reason is Reason.NORM
 
@@ -232,6 +232,6 @@ def test_a_manifest_of_unknown_things_is_refused(change):
     fields = {"digest": bytes(32), "size": 100, "encoding": 0, "parts": [0]} | change
     # Through bytes, as it comes: what is unknown is kept by the library as a number.
     message = protocol_pb2.Manifest.FromString(protocol_pb2.Manifest(**fields).SerializeToString())
-    with pytest.raises(Rejected) as rejected:
+    with pytest.raises(Refused) as rejected:
         Manifest.read(message)
     assert rejected.value.reason is Reason.MALFORMED

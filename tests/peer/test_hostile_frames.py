@@ -8,7 +8,7 @@ import pytest
 import zstandard
 from payloads import SMALL, announced, compressed, decode, layout_of, payload_bytes, refusal
 
-from coterie.peer.refusals import Reason, Rejected
+from coterie.peer.refusals import Reason, Refused
 from coterie.peer.wire.payload import Encoding
 from coterie.peer.wire.payload_decoder import Decoder
 
@@ -46,7 +46,7 @@ def test_a_bomb_that_lies_about_its_size(repeated):
     manifest = announced(data, encoding=Encoding.FLOAT32_ZSTD)
     tracemalloc.start()
     try:
-        with pytest.raises(Rejected) as rejected:
+        with pytest.raises(Refused) as rejected:
             decode(data, manifest, BOMBED, chunk_bytes=2**20)
         _, peak = tracemalloc.get_traced_memory()
     finally:
@@ -91,7 +91,7 @@ def test_bytes_after_the_frame(is_cut):
     decoder = Decoder(SMALL, announced(first + more, encoding=Encoding.FLOAT32_ZSTD))
     if is_cut:
         decoder.feed(first)
-    with pytest.raises(Rejected, match="malformed: something follows the zstd frame"):
+    with pytest.raises(Refused, match="malformed: something follows the zstd frame"):
         decoder.feed(more if is_cut else first + more)
 
 

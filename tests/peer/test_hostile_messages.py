@@ -17,7 +17,7 @@ from payloads import (
 )
 
 from coterie.peer.refusals import Reason
-from coterie.peer.transport.interface import Part
+from coterie.peer.wire.model import Part
 from coterie.peer.wire.payload import Encoding
 from coterie.peer.wire.payload_decoder import DecoderLimits
 

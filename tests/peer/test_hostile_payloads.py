@@ -23,8 +23,8 @@ from payloads import (
     with_weights,
 )
 
-from coterie.peer.refusals import Reason, Rejected
-from coterie.peer.transport.interface import Part
+from coterie.peer.refusals import Reason, Refused
+from coterie.peer.wire.model import Part
 from coterie.peer.wire.payload import Encoding
 from coterie.peer.wire.payload_decoder import Decoder, Manifest
 
@@ -47,7 +47,7 @@ def test_truncated(encoding, sixteenth):
     data = payload_bytes(encoding=encoding)
     short = data[: len(data) * sixteenth // 16]
     assert refusal(short, encoding=encoding) is Reason.TRUNCATED
-    with pytest.raises(Rejected) as rejected:
+    with pytest.raises(Refused) as rejected:
         decode(short, announced(data, encoding=encoding))
     assert rejected.value.reason is Reason.TRUNCATED
 
@@ -60,7 +60,7 @@ def test_no_flipped_bit_gets_through(encoding):
     for position in range(0, 8 * len(data), 7):
         flipped = bytearray(data)
         flipped[position // 8] ^= 1 << position % 8
-        with pytest.raises(Rejected) as rejected:
+        with pytest.raises(Refused) as rejected:
             decode(bytes(flipped), manifest, chunk_bytes=2**20)
         reasons.add(rejected.value.reason)
     assert Reason.MALFORMED in reasons
@@ -71,7 +71,7 @@ def test_no_flipped_bit_gets_through(encoding):
 def test_bytes_of_another_model_are_not_those_announced(encoding):
     data = payload_bytes(encoding=encoding)
     other = Manifest(bytes(32), len(data), encoding, MODEL)
-    with pytest.raises(Rejected) as rejected:
+    with pytest.raises(Refused) as rejected:
         decode(data, other)
     assert rejected.value.reason is Reason.WRONG_CHECKSUM
 
@@ -235,7 +235,7 @@ def test_a_hundred_thousand_tensors():
     assert refusal(data, WITH_MESSAGE) is Reason.TOO_LARGE  # by what is announced
     honest = payload_bytes(WITH_MESSAGE)
     decoder = Decoder(SMALL, announced(honest, WITH_MESSAGE))
-    with pytest.raises(Rejected) as rejected:
+    with pytest.raises(Refused) as rejected:
         decoder.feed(data[:100])  # by the length of the header
     assert rejected.value.reason is Reason.TOO_LARGE
 
@@ -243,7 +243,7 @@ def test_a_hundred_thousand_tensors():
 @pytest.mark.parametrize("encoding", Encoding)
 def test_ten_gigabytes_announced(encoding):
     manifest = Manifest(bytes(32), 10 * 2**30, encoding, ALL_PARTS)
-    with pytest.raises(Rejected) as rejected:
+    with pytest.raises(Refused) as rejected:
         Decoder(SMALL, manifest)
     assert rejected.value.reason is Reason.TOO_LARGE
 
@@ -271,7 +271,7 @@ def test_bytes_after_the_tensors(encoding):
 def test_more_bytes_than_announced(encoding):
     data = payload_bytes(encoding=encoding)
     decoder = Decoder(SMALL, announced(data, encoding=encoding))
-    with pytest.raises(Rejected) as rejected:
+    with pytest.raises(Refused) as rejected:
         decoder.feed(data + b"\0")
     assert rejected.value.reason is Reason.TOO_LARGE
 
@@ -282,10 +282,10 @@ def test_bytes_after_the_end(encoding):
     decoder = Decoder(SMALL, announced(data, encoding=encoding))
     decoder.feed(data)
     decoder.finish()
-    with pytest.raises(Rejected) as rejected:
+    with pytest.raises(Refused) as rejected:
         decoder.feed(b"\0")
     assert rejected.value.reason is Reason.TOO_LARGE
-    with pytest.raises(Rejected):
+    with pytest.raises(Refused):
         decoder.finish()
 
 
@@ -296,7 +296,7 @@ def test_pickle_bytes(encoding, protocol):
     expected = Reason.MALFORMED if encoding.is_compressed else Reason.TOO_LARGE
     honest = payload_bytes(WITH_MESSAGE, encoding)
     decoder = Decoder(SMALL, announced(honest, WITH_MESSAGE, encoding))
-    with pytest.raises(Rejected) as rejected:
+    with pytest.raises(Refused) as rejected:
         decoder.feed(data[:64])
     assert rejected.value.reason is expected
     assert refusal(data, WITH_MESSAGE, encoding) is expected
@@ -304,7 +304,7 @@ def test_pickle_bytes(encoding, protocol):
 
 @pytest.mark.parametrize("encoding", Encoding)
 def test_nothing_at_all(encoding):
-    with pytest.raises(Rejected) as rejected:
+    with pytest.raises(Refused) as rejected:
         Decoder(SMALL, announced(b"", encoding=encoding))
     assert rejected.value.reason is Reason.TRUNCATED
 
@@ -314,7 +314,7 @@ def test_nothing_at_all(encoding):
     [(b"", MODEL), (bytes(31), MODEL), (bytes(64), MODEL), (bytes(32), frozenset())],
 )
 def test_announcements_that_are_none(digest, parts):
-    with pytest.raises(Rejected) as rejected:
+    with pytest.raises(Refused) as rejected:
         Decoder(SMALL, Manifest(digest, 500, Encoding.FLOAT32, parts))
     assert rejected.value.reason is Reason.MALFORMED
 

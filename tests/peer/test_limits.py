@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.peer.refusals import Reason, Rejected
+from coterie.peer.refusals import Reason, Refused
 from coterie.peer.transport.call_limits import Pace, PeerLimits, TokenBucket
-from coterie.peer.transport.settings import LimitSettings
+from coterie.peer.transport_settings import LimitSettings
 
 
 class StillClock:
@@ -76,7 +76,7 @@ def reason_of(context) -> Reason | None:
     try:
         with context:
             return None
-    except Rejected as rejected:
+    except Refused as rejected:
         return rejected.reason
 
 
@@ -108,7 +108,7 @@ def test_a_call_that_fails_gives_its_place_back(clock):
 def test_who_was_sent_too_much_waits(clock):
     limits = limits_of(clock, bytes_per_minute=600)
     with limits.pull("a"):
-        limits.sent("a", 700)
+        limits.record_sent("a", 700)
     assert reason_of(limits.pull("a")) is Reason.QUOTA
     assert reason_of(limits.pull("b")) is None
     clock.now += 11
@@ -126,10 +126,10 @@ def test_models_that_are_taken_in_at_once_by_peer_and_in_all(clock):
     limits = limits_of(clock, pulls_at_once=2, inbox_models=3)
     with ExitStack() as stack:
         for who in "aab":
-            stack.enter_context(limits.gift(who))
-        assert reason_of(limits.gift("a")) is Reason.BUSY
-        assert reason_of(limits.gift("c")) is Reason.BUSY
-    assert reason_of(limits.gift("a")) is None
+            stack.enter_context(limits.accept_model(who))
+        assert reason_of(limits.accept_model("a")) is Reason.BUSY
+        assert reason_of(limits.accept_model("c")) is Reason.BUSY
+    assert reason_of(limits.accept_model("a")) is None
 
 
 @pytest.mark.parametrize("what", ["score", "push"])
@@ -139,7 +139,7 @@ def test_quota_per_round(clock, what):
     for round_number in (1, 2):
         ask("a", round_number)
         ask("a", round_number)
-        with pytest.raises(Rejected) as refused:
+        with pytest.raises(Refused) as refused:
             ask("a", round_number)
         assert refused.value.reason is Reason.QUOTA
         ask("b", round_number)
@@ -149,7 +149,7 @@ def test_who_is_not_trusted_any_more_is_forgotten(clock):
     limits = limits_of(clock)
     for number in range(100):
         assert reason_of(limits.call(f"peer {number}")) is None
-    limits.keep({"peer 1", "peer 2"})
+    limits.forget_others({"peer 1", "peer 2"})
     assert len(limits) == 2
 
 
@@ -161,7 +161,7 @@ def test_a_transfer_may_be_slow_at_first_but_not_for_ever(clock):
     assert pace.seconds_left == 10
     clock.now += 8
     pace.begin()
-    pace.moved(500)
+    pace.record_progress(500)
     assert pace.seconds_left == pytest.approx(7)
     clock.now += 100
     assert pace.seconds_left == 0
@@ -170,9 +170,9 @@ def test_a_transfer_may_be_slow_at_first_but_not_for_ever(clock):
 def test_what_came_fast_earlier_gives_no_credit_for_a_pause(clock):
     pace = Pace(LimitSettings(slowest_bytes_per_second=100, slow_start_seconds=10), clock)
     pace.begin()
-    pace.moved(10**6)
+    pace.record_progress(10**6)
     clock.now += 1
-    pace.moved(200)
+    pace.record_progress(200)
     assert pace.seconds_left == pytest.approx(10 + 2)
 
 
@@ -181,5 +181,5 @@ def test_single_bytes_do_not_prolong_a_transfer(clock):
     pace.begin()
     for _ in range(10):
         clock.now += 1
-        pace.moved(1)
+        pace.record_progress(1)
     assert pace.seconds_left == pytest.approx(0.1)

@@ -10,22 +10,22 @@ from torch import nn
 
 from coterie.errors import ConfigError, StorageError
 from coterie.models.layout import Layout
-from coterie.peer.discovery.members import Members
+from coterie.peer.discovery.address_book import AddressBook
 from coterie.peer.json_log import LOG, event, logged
-from coterie.peer.peer_run import STATUS, PeerRun, Status, read_status
+from coterie.peer.peer_run import STATUS, PeerRun, PeerStatus, read_status
 from coterie.peer.prometheus import metrics_served
-from coterie.peer.refusals import Reason, Rejections
+from coterie.peer.refusals import Reason, RefusalCounts
 from coterie.peer.security.identity import create_identity
 from coterie.peer.security.trust import TrustStore
 from coterie.peer.status import status_json, status_table
-from coterie.peer.transport.context import Station
+from coterie.peer.transport.context import PeerContext
 from coterie.storage.files import locked
 from coterie.swarm.peer_folders import free_ports
 
 
 @pytest.fixture
-def members(tmp_path):
-    return Members(create_identity(tmp_path, "ward"), TrustStore(tmp_path))
+def address_book(tmp_path):
+    return AddressBook(create_identity(tmp_path, "ward"), TrustStore(tmp_path))
 
 
 def lines_of(folder):
@@ -48,7 +48,7 @@ def test_events_are_lines_of_json(tmp_path):
 
 
 def test_a_flood_of_refusals_does_not_flood_the_log(tmp_path):
-    refused = Rejections()
+    refused = RefusalCounts()
     with logged(tmp_path):
         for _ in range(1000):
             refused.count("ab" * 32, Reason.NOT_FINITE)
@@ -57,20 +57,22 @@ def test_a_flood_of_refusals_does_not_flood_the_log(tmp_path):
     assert {line["reason"] for line in lines_of(tmp_path)} == {"not-finite"}
 
 
-def test_metrics_can_be_scraped(members):
-    station = Station(members.identity, members.trust, members, Layout.of(nn.Linear(2, 2)))
-    station.traffic.bytes_received["ab" * 32] += 1234
-    station.traffic.calls["ab" * 32, "Hello"] += 2
+def test_metrics_can_be_scraped(address_book):
+    context = PeerContext(
+        address_book.identity, address_book.trust, address_book, Layout.of(nn.Linear(2, 2))
+    )
+    context.traffic.bytes_received["ab" * 32] += 1234
+    context.traffic.calls["ab" * 32, "Hello"] += 2
     for _ in range(3):
-        station.rejections.count("ab" * 32, Reason.BOMB)
-    status = Status("ward", members.identity.peer_id, 1, round=7, validation_accuracy=0.5)
+        context.refused.count("ab" * 32, Reason.BOMB)
+    status = PeerStatus("ward", address_book.identity.peer_id, 1, round=7, validation_accuracy=0.5)
     (port,) = free_ports(1)
-    with metrics_served(port, station, lambda: status):
+    with metrics_served(port, context, lambda: status):
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
             text = answer.read().decode()
         with (
             pytest.raises(ConfigError, match="cannot be used"),
-            metrics_served(port, station, lambda: status),
+            metrics_served(port, context, lambda: status),
         ):
             pass
     assert "coterie_round 7.0" in text
@@ -88,32 +90,32 @@ def shown(folder):
     return captured.get()
 
 
-def test_the_status_says_whether_it_runs(tmp_path, members):
+def test_the_status_says_whether_it_runs(tmp_path, address_book):
     assert "has never run" in shown(tmp_path)
     assert json.loads(status_json(tmp_path)) is None
-    run = PeerRun(tmp_path, members, rounds=9)
-    run.tell(state="running", round=4, validation_accuracy=0.875, refused={"bomb": 2})
+    run = PeerRun(tmp_path, address_book, rounds=9)
+    run.update_status(state="running", round=4, validation_accuracy=0.875, refused={"bomb": 2})
     text = shown(tmp_path)
     assert "ended without a word" in text
     assert "4 of 9" in text
     assert "87.5%" in text
     assert "2 × bomb" in text
-    run.tell(state="finished")
+    run.update_status(state="finished")
     assert "finished" in shown(tmp_path)
     assert json.loads(status_json(tmp_path))["running"] is False
 
 
-def test_a_damaged_status_is_told(tmp_path, members):
+def test_a_damaged_status_is_told(tmp_path, address_book):
     (tmp_path / STATUS).write_text("{")
     with pytest.raises(StorageError, match="damaged"):
         read_status(tmp_path)
 
 
-def test_a_running_peer_is_seen_from_another_process(tmp_path, members):
+def test_a_running_peer_is_seen_from_another_process(tmp_path, address_book):
     import subprocess
     import sys
 
-    PeerRun(tmp_path, members, rounds=None).tell(state="running", round=0)
+    PeerRun(tmp_path, address_book, rounds=None).update_status(state="running", round=0)
     with locked(tmp_path):
         told = subprocess.run(
             [sys.executable, "-m", "coterie", "peer", "status", "--folder", tmp_path, "--json"],

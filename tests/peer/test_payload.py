@@ -13,8 +13,8 @@ from safetensors.numpy import load as load_numpy
 from safetensors.torch import load as load_torch
 
 from coterie.errors import StrategyError
-from coterie.peer.refusals import Reason, Rejected
-from coterie.peer.transport.interface import Model, Part
+from coterie.peer.refusals import Reason, Refused
+from coterie.peer.wire.model import Model, Part
 from coterie.peer.wire.payload import Encoding, encode, to_bfloat16
 
 
@@ -104,7 +104,7 @@ def test_chunks_from_every_offset_are_the_rest_of_the_payload(encoding, chunk_by
 @pytest.mark.parametrize("offset", [-1, 10**6, 2**63])
 def test_chunks_from_outside_the_payload_are_refused_at_once(offset):
     payload = encode(model_of(SMALL), SMALL, MODEL, Encoding.FLOAT32)
-    with pytest.raises(Rejected) as rejected:
+    with pytest.raises(Refused) as rejected:
         payload.chunks(offset)
     assert rejected.value.reason is Reason.MALFORMED
 
@@ -134,10 +134,10 @@ def test_arrays_in_other_orders_are_written_as_the_format_wants_them():
 
 
 def test_a_part_the_model_does_not_have_is_refused():
-    with pytest.raises(Rejected, match="without its last-update") as rejected:
+    with pytest.raises(Refused, match="without its last-update") as rejected:
         encode(model_of(SMALL, MODEL), SMALL, frozenset({Part.LAST_UPDATE}), Encoding.FLOAT32)
     assert rejected.value.reason is Reason.GONE
-    with pytest.raises(Rejected) as rejected:
+    with pytest.raises(Refused) as rejected:
         encode(model_of(SMALL), SMALL, frozenset(), Encoding.FLOAT32)
     assert rejected.value.reason is Reason.MALFORMED
 

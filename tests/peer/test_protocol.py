@@ -9,8 +9,8 @@ import pytest
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-from coterie.peer.transport.interface import Part, Phase
 from coterie.peer.wire import protocol_pb2
+from coterie.peer.wire.model import Part, Phase
 from coterie.peer.wire.payload import Encoding
 
 WRITTEN = re.sub(r"//.*", "", Path(protocol_pb2.__file__).with_name("protocol.proto").read_text())

@@ -20,9 +20,9 @@ from peer_processes import eventually as soon
 
 from coterie.peer.security.identity import load_identity
 from coterie.peer.stop_request import PeerStopRequest
-from coterie.peer.transport.interface import Phase
-from coterie.peer.transport.methods import AWAIT, GET_MANIFEST
 from coterie.peer.wire import protocol_pb2 as wire
+from coterie.peer.wire.methods import AWAIT, GET_MANIFEST
+from coterie.peer.wire.model import Phase
 from coterie.processes.signals import SAME_SECONDS
 
 ASKED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
@@ -169,7 +169,7 @@ def far_off() -> list[tuple[object, bytes]]:
     [
         ("coterie.peer.process", signal.SIGTERM),
         ("coterie.peer.process", signal.SIGINT),
-        ("coterie.peer.discovery.members", signal.SIGHUP),
+        ("coterie.peer.discovery.address_book", signal.SIGHUP),
         ("data", signal.SIGTERM),
     ],
 )

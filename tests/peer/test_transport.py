@@ -26,9 +26,9 @@ from torch import nn
 
 from coterie.models.layout import Layout
 from coterie.peer.refusals import Reason
-from coterie.peer.transport.interface import Part, Phase
-from coterie.peer.transport.methods import AWAIT, GET_MANIFEST
 from coterie.peer.wire import protocol_pb2 as wire
+from coterie.peer.wire.methods import AWAIT, GET_MANIFEST
+from coterie.peer.wire.model import Part, Phase
 from coterie.peer.wire.payload import Encoding
 
 EVERYTHING = frozenset({Part.MODEL, Part.MESSAGE, Part.LAST_UPDATE})
@@ -37,10 +37,10 @@ EVERYTHING = frozenset({Part.MODEL, Part.MESSAGE, Part.LAST_UPDATE})
 def test_hello_tells_who_and_what(tmp_path):
     async def play():
         async with network(tmp_path, 2) as (ann, bob):
-            greeting = await ann.client.hello(bob.id)
+            greeting = await ann.client.say_hello(bob.id)
             assert greeting.peer_id == bob.id
             assert greeting.layout == SMALL.fingerprint
-            assert greeting.instance == bob.members.instance
+            assert greeting.instance == bob.address_book.instance
             assert greeting.encodings == {Encoding.FLOAT32}
 
     asyncio.run(play())
@@ -52,13 +52,13 @@ def test_newcomers_are_found_through_anybody(tmp_path):
         async with running(*peers):
             for peer in peers:
                 peer.trusts(*(other for other in peers if other is not peer))
-            assert await ann.client.meet(bob.address) == bob.id
-            assert await cyd.client.meet(bob.address) == bob.id
-            assert cyd.members.address_of(ann.id) is None
+            assert await ann.client.identify(bob.address) == bob.id
+            assert await cyd.client.identify(bob.address) == bob.id
+            assert cyd.address_book.address_of(ann.id) is None
             assert await cyd.client.exchange_addresses(bob.id) == 1
-            assert cyd.members.address_of(ann.id) == ann.address
-            assert (await cyd.client.hello(ann.id)).peer_id == ann.id
-            assert ann.members.address_of(cyd.id) == cyd.address
+            assert cyd.address_book.address_of(ann.id) == ann.address
+            assert (await cyd.client.say_hello(ann.id)).peer_id == ann.id
+            assert ann.address_book.address_of(cyd.id) == cyd.address
 
     asyncio.run(play())
 
@@ -71,12 +71,12 @@ def test_waiting_for_a_phase(tmp_path):
             waiting = asyncio.create_task(
                 ann.client.await_phase(bob.id, 1, Phase.PUBLISHED, wait_seconds=60)
             )
-            await eventually(lambda: bob.station.traffic.served[ann.id, AWAIT.name] == 2)
-            await bob.host.publish(published(round=1))
+            await eventually(lambda: bob.context.traffic.served[ann.id, AWAIT.name] == 2)
+            await bob.service.publish(published(round=1))
             reached = await waiting
             assert (reached.round, reached.phase) == (1, Phase.PUBLISHED)
             assert reached.published_round == 1
-            assert reached.instance == bob.members.instance
+            assert reached.instance == bob.address_book.instance
 
     asyncio.run(play())
 
@@ -86,7 +86,7 @@ def test_a_model_arrives_as_it_was_sent(tmp_path, layout):
     async def play():
         async with network(tmp_path, 2, layout=layout) as (ann, bob):
             offered = published(layout, round=3)
-            await bob.host.publish(offered)
+            await bob.service.publish(offered)
             pulled = await ann.client.fetch(bob.id, parts=EVERYTHING)
             for part in (Part.MODEL, Part.LAST_UPDATE):
                 np.testing.assert_array_equal(
@@ -98,8 +98,8 @@ def test_a_model_arrives_as_it_was_sent(tmp_path, layout):
             assert (pulled.peer_id, pulled.round, pulled.num_samples) == (bob.id, 3, 24)
             assert pulled.age_seconds >= 0
             assert pulled.num_bytes == 2 * layout.num_bytes + 4 * 8
-            assert ann.station.traffic.bytes_received[bob.id] > pulled.num_bytes
-            assert ann.station.rejections.rows() == bob.station.rejections.rows() == []
+            assert ann.context.traffic.bytes_received[bob.id] > pulled.num_bytes
+            assert ann.context.refused.rows() == bob.context.refused.rows() == []
 
     asyncio.run(play())
 
@@ -126,7 +126,7 @@ def test_the_smallest_encoding_that_both_want(tmp_path, mine, theirs, expected):
         async with running(ann, bob):
             introduce([ann, bob])
             offered = published()
-            await bob.host.publish(offered)
+            await bob.service.publish(offered)
             pulled = await ann.client.fetch(bob.id)
             is_exact = bool((weights(pulled.model) == weights(offered.model)).all())
             assert is_exact == (expected.dtype == "F32")
@@ -135,7 +135,7 @@ def test_the_smallest_encoding_that_both_want(tmp_path, mine, theirs, expected):
             if not expected.is_compressed:
                 assert pulled.num_bytes == SMALL.size * item_bytes
             else:
-                assert pulled.num_bytes == ann.station.traffic.bytes_received[bob.id]
+                assert pulled.num_bytes == ann.context.traffic.bytes_received[bob.id]
 
     asyncio.run(play())
 
@@ -145,14 +145,14 @@ def test_a_round_is_waited_for_and_an_old_one_is_gone(tmp_path):
         async with network(tmp_path, 2) as (ann, bob):
             assert await refused(ann.client.fetch(bob.id, round=1)) is Reason.GONE
             waiting = asyncio.create_task(ann.client.fetch(bob.id, round=1, wait_seconds=60))
-            await eventually(lambda: bob.station.traffic.served[ann.id, GET_MANIFEST.name] == 2)
+            await eventually(lambda: bob.context.traffic.served[ann.id, GET_MANIFEST.name] == 2)
             for number in (1, 2):
-                await bob.host.publish(published(round=number, key=number))
+                await bob.service.publish(published(round=number, key=number))
             assert (await waiting).round == 1
             assert (await ann.client.fetch(bob.id)).round == 2
-            await bob.host.publish(published(round=3))
+            await bob.service.publish(published(round=3))
             assert await refused(ann.client.fetch(bob.id, round=1)) is Reason.GONE
-            assert ann.members.known() == [1], "who no longer has a round is not ill"
+            assert ann.address_book.reachable() == [1], "who no longer has a round is not ill"
 
     asyncio.run(play())
 
@@ -167,11 +167,11 @@ def test_who_starts_anew_with_another_model_is_noticed(tmp_path):
             await bob.stop()
             again = make_peer(
                 tmp_path / "bob",
-                identity=bob.station.identity,
+                identity=bob.context.identity,
                 wall_clock=lambda: time.time() + 100,
             )
             await again.start(bob.address)
-            await again.host.publish(published())
+            await again.service.publish(published())
             ann.knows(again)
             try:
                 assert (await ann.client.fetch(bob.id)).peer_id == bob.id
@@ -185,9 +185,9 @@ def test_ever_other_parts_are_not_encoded_for_ever(tmp_path):
     async def play():
         settings = settings_of(precision="bfloat16", compression="zstd")
         async with network(tmp_path, 2, settings=settings) as (ann, bob):
-            await ann.host.publish(published())
-            own = ann.station.identity.certificate_pem
-            async with raw_channel(bob.station.identity, ann.address, own) as channel:
+            await ann.service.publish(published())
+            own = ann.context.identity.certificate_pem
+            async with raw_channel(bob.context.identity, ann.address, own) as channel:
                 for count in range(12):
                     request = wire.ManifestRequest(parts=[[0], [0, 1], [0, 2]][count // 4])
                     request.encoding = count % 4
@@ -200,7 +200,7 @@ def test_ever_other_parts_are_not_encoded_for_ever(tmp_path):
 def test_what_is_not_offered_is_gone(tmp_path):
     async def play():
         async with network(tmp_path, 2) as (ann, bob):
-            await bob.host.publish(published())
+            await bob.service.publish(published())
             parts = frozenset({Part.MODEL, Part.TOTAL_UPDATE})
             assert await refused(ann.client.fetch(bob.id, parts=parts)) is Reason.GONE
 
@@ -222,9 +222,9 @@ def test_scores(tmp_path):
             # The quota counts by the judge's own rounds, whatever the asker says.
             claimed = ann.client.ask_score(bob.id, mine, "first", round=77)
             assert await refused(claimed) is Reason.QUOTA
-            await bob.host.publish(published(round=1))
+            await bob.service.publish(published(round=1))
             assert await ann.client.ask_score(bob.id, mine, "first") == score
-            assert bob.station.rejections.of(ann.id) == {Reason.NOT_WANTED: 1, Reason.QUOTA: 2}
+            assert bob.context.refused.of(ann.id) == {Reason.NOT_WANTED: 1, Reason.QUOTA: 2}
 
     asyncio.run(play())
 
@@ -235,12 +235,12 @@ def test_pushes_are_taken_once(tmp_path):
             mine = published(round=2)
             for _ in range(3):
                 await ann.client.push(bob.id, mine)
-            (pulled,) = bob.host.received
+            (pulled,) = bob.service.received
             assert (pulled.peer_id, pulled.round) == (ann.id, 2)
             np.testing.assert_array_equal(weights(pulled.model), weights(mine.model))
-            bob.host.takes = False
+            bob.service.takes = False
             assert await refused(ann.client.push(bob.id, published(key=5))) is Reason.NOT_WANTED
-            assert len(bob.host.received) == 1
+            assert len(bob.service.received) == 1
 
     asyncio.run(play())
 
@@ -249,12 +249,12 @@ def test_numbers_are_told_to_whoever_listens(tmp_path):
     async def play():
         async with network(tmp_path, 2) as (ann, bob):
             await ann.client.tell(bob.id, 0.25, 7)
-            assert bob.host.heard == {ann.id: (0.25, 7)}
+            assert bob.service.heard == {ann.id: (0.25, 7)}
             for nonsense in (float("nan"), float("inf")):
                 assert await refused(ann.client.tell(bob.id, nonsense, 7)) is Reason.NOT_FINITE
-            bob.host.takes = False
+            bob.service.takes = False
             assert await refused(ann.client.tell(bob.id, 0.5, 7)) is Reason.NOT_WANTED
-            assert bob.host.heard == {ann.id: (0.25, 7)}
+            assert bob.service.heard == {ann.id: (0.25, 7)}
 
     asyncio.run(play())
 
@@ -263,8 +263,8 @@ def test_goodbye(tmp_path):
     async def play():
         async with network(tmp_path, 3) as (ann, bob, cyd):
             await ann.client.goodbye()
-            assert bob.members.known() == [bob.members.number(cyd.id)]
-            await ann.client.hello(bob.id)  # it has thought better of it
-            assert len(bob.members.known()) == 2
+            assert bob.address_book.reachable() == [bob.address_book.number_of(cyd.id)]
+            await ann.client.say_hello(bob.id)  # it has thought better of it
+            assert len(bob.address_book.reachable()) == 2
 
     asyncio.run(play())

@@ -46,27 +46,27 @@ def test_two_processes_with_one_key(tmp_path):
     async def play():
         first = make_peer(tmp_path / "me", wall_clock=lambda: 1000.0)
         second = make_peer(
-            tmp_path / "me", identity=first.station.identity, wall_clock=lambda: 2000.0
+            tmp_path / "me", identity=first.context.identity, wall_clock=lambda: 2000.0
         )
         ann = make_peer(tmp_path / "ann")
         async with running(first, second, ann):
             first.trusts(ann)
             ann.trusts(first)
-            await eventually(lambda: second.station.trust.is_trusted(ann.id))
-            assert await first.client.meet(first.address) is None, "I took myself for another"
-            await first.client.meet(ann.address)
-            await first.client.hello(ann.id)
-            await second.client.meet(ann.address)
-            await second.client.hello(ann.id)
-            assert ann.members.address_of(first.id) == second.address
+            await eventually(lambda: second.context.trust.is_trusted(ann.id))
+            assert await first.client.identify(first.address) is None, "I took myself for another"
+            await first.client.identify(ann.address)
+            await first.client.say_hello(ann.id)
+            await second.client.identify(ann.address)
+            await second.client.say_hello(ann.id)
+            assert ann.address_book.address_of(first.id) == second.address
             await first.client.exchange_addresses(ann.id)
-            await first.client.search_double()
-            assert first.members.conflict is None
-            assert isinstance(second.members.conflict, ConfigError)
-            assert first.address in str(second.members.conflict)
+            await first.client.search_duplicate()
+            assert first.address_book.conflict is None
+            assert isinstance(second.address_book.conflict, ConfigError)
+            assert first.address in str(second.address_book.conflict)
             await second.stop()
-            await first.client.hello(ann.id)
-            assert ann.members.address_of(first.id) == first.address
+            await first.client.say_hello(ann.id)
+            assert ann.address_book.address_of(first.id) == first.address
 
     asyncio.run(play())
 
@@ -75,21 +75,21 @@ def test_an_earlier_start_that_has_ended_is_no_second_process(tmp_path):
     async def play():
         ann = make_peer(tmp_path / "ann")
         earlier = make_peer(tmp_path / "me", wall_clock=lambda: 9e9)
-        later = make_peer(tmp_path / "me", identity=earlier.station.identity)
+        later = make_peer(tmp_path / "me", identity=earlier.context.identity)
         async with running(ann, later):
             ann.trusts(later)
             later.trusts(ann)
             await earlier.start()
-            await earlier.client.meet(ann.address)
-            await earlier.client.hello(ann.id)
+            await earlier.client.identify(ann.address)
+            await earlier.client.say_hello(ann.id)
             await earlier.stop()
-            await later.client.meet(ann.address)
+            await later.client.identify(ann.address)
             await later.client.exchange_addresses(ann.id)
-            assert later.members.double is not None
-            await later.client.search_double()
-            assert later.members.conflict is None
+            assert later.address_book.duplicate is not None
+            await later.client.search_duplicate()
+            assert later.address_book.conflict is None
             await later.client.exchange_addresses(ann.id)
-            assert ann.members.address_of(later.id) == later.address
+            assert ann.address_book.address_of(later.id) == later.address
 
     asyncio.run(play())
 
@@ -97,14 +97,14 @@ def test_an_earlier_start_that_has_ended_is_no_second_process(tmp_path):
 def test_nothing_is_left_behind(tmp_path):
     async def play(name):
         async with network(tmp_path / name, 4) as (ann, *others):
-            await ann.host.publish(published())
+            await ann.service.publish(published())
             for other in others:
                 await other.client.fetch(ann.id)
             hanging = [
                 asyncio.create_task(refused(other.client.fetch(ann.id, round=9, wait_seconds=60)))
                 for other in others
             ]
-            await eventually(lambda: sum(ann.station.traffic.served.values()) >= 4 * len(others))
+            await eventually(lambda: sum(ann.context.traffic.served.values()) >= 4 * len(others))
             await ann.server.stop()
             assert set(await asyncio.gather(*hanging)) == {Reason.UNREACHABLE}
         assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -29,8 +29,9 @@ from coterie.models.layout import Layout
 from coterie.peer.refusals import Reason
 from coterie.peer.security.identity import create_identity
 from coterie.peer.transport import handlers
-from coterie.peer.transport.greeting import hello
-from coterie.peer.transport.methods import (
+from coterie.peer.transport.hello import make_hello
+from coterie.peer.wire import protocol_pb2 as wire
+from coterie.peer.wire.methods import (
     ASK_SCORE,
     AWAIT,
     EXCHANGE_ADDRESSES,
@@ -41,7 +42,6 @@ from coterie.peer.transport.methods import (
     PUSH,
     TELL,
 )
-from coterie.peer.wire import protocol_pb2 as wire
 
 
 def _strange_identities(tmp_path):
@@ -67,12 +67,12 @@ def test_strangers_do_not_get_a_connection(tmp_path, who, num_trusted):
                 if who == "expired certificate":
                     path = tmp_path / "ann" / "trusted" / f"{stranger.peer_id}.pem"
                     path.write_bytes(stranger.certificate_pem)
-                    assert stranger.peer_id in ann.station.trust.certificates()
-            own = ann.station.identity.certificate_pem
+                    assert stranger.peer_id in ann.context.trust.certificates()
+            own = ann.context.identity.certificate_pem
             async with raw_channel(stranger, ann.address, own) as channel:
                 code, reason = await raw_call(channel, AWAIT, b"")
                 assert (code, reason) == (grpc.StatusCode.UNAVAILABLE, None)
-            assert not ann.station.traffic.served
+            assert not ann.context.traffic.served
 
     asyncio.run(play())
 
@@ -82,7 +82,7 @@ def test_plaintext_is_not_understood(tmp_path):
         async with network(tmp_path, 1) as (ann,), grpc.aio.insecure_channel(ann.address) as plain:
             code, _ = await raw_call(plain, AWAIT, b"")
             assert code is grpc.StatusCode.UNAVAILABLE
-            assert not ann.station.traffic.served
+            assert not ann.context.traffic.served
 
     asyncio.run(play())
 
@@ -90,13 +90,13 @@ def test_plaintext_is_not_understood(tmp_path):
 def test_revocation_counts_at_the_next_call_of_an_open_connection(tmp_path):
     async def play():
         async with network(tmp_path, 2) as (ann, bob):
-            await ann.client.hello(bob.id)
-            bob.station.trust.remove(ann.id)
-            assert await refused(ann.client.hello(bob.id)) is Reason.UNTRUSTED
-            assert bob.station.rejections.rows() == [("stranger", Reason.UNTRUSTED, 1)]
-            assert await refused(bob.client.hello(ann.id)) is Reason.UNTRUSTED
+            await ann.client.say_hello(bob.id)
+            bob.context.trust.remove(ann.id)
+            assert await refused(ann.client.say_hello(bob.id)) is Reason.UNTRUSTED
+            assert bob.context.refused.rows() == [("stranger", Reason.UNTRUSTED, 1)]
+            assert await refused(bob.client.say_hello(ann.id)) is Reason.UNTRUSTED
             bob.trusts(ann)
-            assert (await ann.client.hello(bob.id)).peer_id == bob.id
+            assert (await ann.client.say_hello(bob.id)).peer_id == bob.id
 
     asyncio.run(play())
 
@@ -104,15 +104,15 @@ def test_revocation_counts_at_the_next_call_of_an_open_connection(tmp_path):
 def test_revocation_ends_a_transfer_under_way(tmp_path):
     async def play():
         async with network(tmp_path, 2, layout=LARGE) as (ann, bob):
-            await ann.host.publish(published(LARGE))
+            await ann.service.publish(published(LARGE))
             request = wire.PullRequest(digest=await offered_digest(ann)).SerializeToString()
-            own = ann.station.identity.certificate_pem
-            async with raw_channel(bob.station.identity, ann.address, own) as channel:
+            own = ann.context.identity.certificate_pem
+            async with raw_channel(bob.context.identity, ann.address, own) as channel:
                 call = channel.unary_stream(PULL_MODEL.path)(request, timeout=60)
                 num_chunks = 0
                 async for _ in until_error(call):
                     if num_chunks == 0:
-                        ann.station.trust.remove(bob.id)
+                        ann.context.trust.remove(bob.id)
                     num_chunks += 1
                 assert await call.code() is grpc.StatusCode.PERMISSION_DENIED
                 assert 1 <= num_chunks < 8
@@ -125,9 +125,9 @@ def test_who_is_newly_trusted_is_served_without_a_restart(tmp_path):
         ann, bob = make_peer(tmp_path / "ann"), make_peer(tmp_path / "bob")
         async with running(ann, bob):
             bob.trusts(ann)
-            assert await refused(bob.client.meet(ann.address)) is Reason.UNREACHABLE
+            assert await refused(bob.client.identify(ann.address)) is Reason.UNREACHABLE
             ann.trusts(bob)
-            assert await bob.client.meet(ann.address) == ann.id
+            assert await bob.client.identify(ann.address) == ann.id
 
     asyncio.run(play())
 
@@ -135,13 +135,13 @@ def test_who_is_newly_trusted_is_served_without_a_restart(tmp_path):
 def test_nobody_trusted_can_pose_as_another_when_calling(tmp_path):
     async def play():
         async with network(tmp_path, 3) as (ann, bob, cyd):
-            own = ann.station.identity.certificate_pem
-            async with raw_channel(bob.station.identity, ann.address, own) as channel:
-                as_another = hello(cyd.station)
+            own = ann.context.identity.certificate_pem
+            async with raw_channel(bob.context.identity, ann.address, own) as channel:
+                as_another = make_hello(cyd.context)
                 answer = await raw_call(channel, HELLO, as_another.SerializeToString())
                 assert answer == (grpc.StatusCode.PERMISSION_DENIED, "untrusted")
-                mixed = hello(bob.station)
-                mixed.address.CopyFrom(cyd.members.my_record)
+                mixed = make_hello(bob.context)
+                mixed.address.CopyFrom(cyd.address_book.my_record)
                 answer = await raw_call(channel, HELLO, mixed.SerializeToString())
                 assert answer == (grpc.StatusCode.INVALID_ARGUMENT, "malformed")
 
@@ -151,17 +151,17 @@ def test_nobody_trusted_can_pose_as_another_when_calling(tmp_path):
 def test_nobody_trusted_can_pose_as_another_when_called(tmp_path, monkeypatch):
     async def play():
         async with network(tmp_path, 3) as (ann, bob, cyd):
-            words_of_another = hello(cyd.station)
-            monkeypatch.setattr(handlers, "hello", lambda station: words_of_another)
+            words_of_another = make_hello(cyd.context)
+            monkeypatch.setattr(handlers, "make_hello", lambda context: words_of_another)
             # At an address without a name, the claim is checked against the key of the claimed.
-            assert await refused(ann.client.meet(bob.address)) is Reason.UNREACHABLE
+            assert await refused(ann.client.identify(bob.address)) is Reason.UNREACHABLE
             # Where the key is known, another's words do not count.
-            assert await refused(ann.client.hello(bob.id)) is Reason.UNTRUSTED
+            assert await refused(ann.client.say_hello(bob.id)) is Reason.UNTRUSTED
             # An address that is said to be another's leads to nobody.
-            ann.station.members._members[cyd.id].address = replace(
-                ann.station.members._members[cyd.id].address, address=bob.address
+            ann.context.address_book._entries[cyd.id].address = replace(
+                ann.context.address_book._entries[cyd.id].address, address=bob.address
             )
-            assert await refused(ann.client.hello(cyd.id)) is Reason.UNREACHABLE
+            assert await refused(ann.client.say_hello(cyd.id)) is Reason.UNREACHABLE
 
     asyncio.run(play())
 
@@ -169,13 +169,13 @@ def test_nobody_trusted_can_pose_as_another_when_called(tmp_path, monkeypatch):
 def test_another_version_is_told_so(tmp_path):
     async def play():
         async with network(tmp_path, 2) as (ann, bob):
-            own = ann.station.identity.certificate_pem
-            async with raw_channel(bob.station.identity, ann.address, own) as channel:
-                message = hello(bob.station)
+            own = ann.context.identity.certificate_pem
+            async with raw_channel(bob.context.identity, ann.address, own) as channel:
+                message = make_hello(bob.context)
                 message.version = 99
                 answer = await raw_call(channel, HELLO, message.SerializeToString())
                 assert answer == (grpc.StatusCode.FAILED_PRECONDITION, "wrong-version")
-            assert ann.station.rejections.of(bob.id) == {Reason.WRONG_VERSION: 1}
+            assert ann.context.refused.of(bob.id) == {Reason.WRONG_VERSION: 1}
 
     asyncio.run(play())
 
@@ -188,13 +188,13 @@ def test_who_trains_another_model_still_helps_to_find_others(tmp_path):
             introduce([ann, bob])
             introduce([bob, cyd])
             ann.trusts(cyd)
-            await bob.host.publish(published(bob.station.layout))
+            await bob.service.publish(published(bob.context.layout))
             assert await refused(ann.client.fetch(bob.id)) is Reason.WRONG_LAYOUT
             mine = published()
             assert await refused(ann.client.ask_score(bob.id, mine, "first")) is Reason.WRONG_LAYOUT
             assert await ann.client.exchange_addresses(bob.id) == 1
-            assert ann.members.address_of(cyd.id) == cyd.address
-            assert len(ann.members.known()) == 2
+            assert ann.address_book.address_of(cyd.id) == cyd.address
+            assert len(ann.address_book.reachable()) == 2
 
     asyncio.run(play())
 
@@ -202,26 +202,26 @@ def test_who_trains_another_model_still_helps_to_find_others(tmp_path):
 def test_replayed_addresses_and_goodbyes_change_nothing(tmp_path):
     async def play():
         async with network(tmp_path, 3) as (ann, bob, cyd):
-            old = cyd.members.my_record
-            cyd.members.announce("127.0.0.1:7399")
+            old = cyd.address_book.my_record
+            cyd.address_book.announce("127.0.0.1:7399")
             ann.knows(cyd)
-            own = ann.station.identity.certificate_pem
-            async with raw_channel(bob.station.identity, ann.address, own) as channel:
+            own = ann.context.identity.certificate_pem
+            async with raw_channel(bob.context.identity, ann.address, own) as channel:
                 replay = wire.AddressList(addresses=[old]).SerializeToString()
                 code, _ = await raw_call(channel, EXCHANGE_ADDRESSES, replay)
                 assert code is grpc.StatusCode.OK
-                assert ann.members.address_of(cyd.id) == "127.0.0.1:7399"
+                assert ann.address_book.address_of(cyd.id) == "127.0.0.1:7399"
                 # In bob's mouth a goodbye of cyd's is not one.
-                theirs = wire.GoodbyeMessage(instance=cyd.members.instance).SerializeToString()
+                theirs = wire.GoodbyeMessage(instance=cyd.address_book.instance).SerializeToString()
                 answer = await raw_call(channel, GOODBYE, theirs)
                 assert answer == (grpc.StatusCode.FAILED_PRECONDITION, "outdated")
-            assert len(ann.members.known()) == 2
-            old_hello = hello(cyd.station)
+            assert len(ann.address_book.reachable()) == 2
+            old_hello = make_hello(cyd.context)
             old_hello.address.CopyFrom(old)
-            async with raw_channel(cyd.station.identity, ann.address, own) as channel:
+            async with raw_channel(cyd.context.identity, ann.address, own) as channel:
                 await raw_call(channel, HELLO, old_hello.SerializeToString())
-            assert ann.members.address_of(cyd.id) == "127.0.0.1:7399"
-            assert ann.station.rejections.of(cyd.id) == {Reason.OUTDATED: 1}
+            assert ann.address_book.address_of(cyd.id) == "127.0.0.1:7399"
+            assert ann.context.refused.of(cyd.id) == {Reason.OUTDATED: 1}
 
     asyncio.run(play())
 
@@ -234,14 +234,14 @@ def test_replayed_addresses_and_goodbyes_change_nothing(tmp_path):
 def test_garbage_is_malformed(tmp_path, method):
     async def play():
         async with network(tmp_path, 2) as (ann, bob):
-            own = ann.station.identity.certificate_pem
-            async with raw_channel(bob.station.identity, ann.address, own) as channel:
+            own = ann.context.identity.certificate_pem
+            async with raw_channel(bob.context.identity, ann.address, own) as channel:
                 answer = await raw_call(channel, method, b"\x80\x04\x95garbage")
                 assert answer == (grpc.StatusCode.INVALID_ARGUMENT, "malformed")
                 code, _ = await raw_call(channel, method, b"\x00" * 2**17)
                 assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
-            assert ann.station.rejections.of(bob.id) == {Reason.MALFORMED: 1}
-            await bob.client.hello(ann.id)
+            assert ann.context.refused.of(bob.id) == {Reason.MALFORMED: 1}
+            await bob.client.say_hello(ann.id)
 
     asyncio.run(play())
 
@@ -262,12 +262,12 @@ def test_garbage_is_malformed(tmp_path, method):
 def test_fields_out_of_range_are_malformed(tmp_path, method, request_message):
     async def play():
         async with network(tmp_path, 2) as (ann, bob):
-            await ann.host.publish(published())
-            own = ann.station.identity.certificate_pem
-            async with raw_channel(bob.station.identity, ann.address, own) as channel:
+            await ann.service.publish(published())
+            own = ann.context.identity.certificate_pem
+            async with raw_channel(bob.context.identity, ann.address, own) as channel:
                 answer = await raw_call(channel, method, request_message.SerializeToString())
                 assert answer == (grpc.StatusCode.INVALID_ARGUMENT, "malformed")
-            assert ann.station.rejections.of(bob.id) == {Reason.MALFORMED: 1}
+            assert ann.context.refused.of(bob.id) == {Reason.MALFORMED: 1}
 
     asyncio.run(play())
 
@@ -275,17 +275,17 @@ def test_fields_out_of_range_are_malformed(tmp_path, method, request_message):
 def test_a_transfer_needs_a_deadline_and_an_offset_within(tmp_path):
     async def play():
         async with network(tmp_path, 2) as (ann, bob):
-            await ann.host.publish(published())
+            await ann.service.publish(published())
             digest = await offered_digest(ann)
-            own = ann.station.identity.certificate_pem
-            async with raw_channel(bob.station.identity, ann.address, own) as channel:
+            own = ann.context.identity.certificate_pem
+            async with raw_channel(bob.context.identity, ann.address, own) as channel:
                 for offset, timeout in ((0, None), (0, 1e6), (2**40, 30)):
                     request = wire.PullRequest(digest=digest, offset=offset).SerializeToString()
                     call = channel.unary_stream(PULL_MODEL.path)(request, timeout=timeout)
                     with pytest.raises(grpc.aio.AioRpcError) as error:
                         await call.read()
                     assert error.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-            assert ann.station.rejections.of(bob.id) == {Reason.MALFORMED: 3}
+            assert ann.context.refused.of(bob.id) == {Reason.MALFORMED: 3}
 
     asyncio.run(play())
 
@@ -295,11 +295,11 @@ def test_weights_that_are_not_numbers_are_refused_however_they_come(tmp_path):
         async with network(tmp_path, 2) as (ann, bob):
             bad = published()
             weights(bad.model)[3] = np.nan
-            await bob.host.publish(bad)
+            await bob.service.publish(bad)
             assert await refused(ann.client.fetch(bob.id)) is Reason.NOT_FINITE
             assert await refused(bob.client.push(ann.id, bad)) is Reason.NOT_FINITE
             assert await refused(bob.client.ask_score(ann.id, bad, "first")) is Reason.NOT_FINITE
-            assert ann.station.rejections.of(bob.id) == {Reason.NOT_FINITE: 3}
-            assert ann.host.received == []
+            assert ann.context.refused.of(bob.id) == {Reason.NOT_FINITE: 3}
+            assert ann.service.received == []
 
     asyncio.run(play())

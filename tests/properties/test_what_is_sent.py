@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from networks import PEER_STRATEGIES, Watch, few, networks
 from payloads import SMALL, announced, bytes_of, decode
 
-from coterie.peer.transport.interface import Model, Part
+from coterie.peer.wire.model import Model, Part
 from coterie.peer.wire.payload import Encoding, encode
 from coterie.peer.wire.payload_decoder import DecoderLimits
 from coterie.strategies import STRATEGIES

@@ -10,7 +10,8 @@ from reports.test_tables import an_outcome
 from rich.console import Console
 
 from coterie.experiments.published.published_table import Comparison, PublishedTable
-from coterie.results.final_table import Outcome, final_table
+from coterie.experiments.run_summary import RunSummary
+from coterie.reports.final_table import final_table
 
 
 def published(**changes: object) -> Comparison:
@@ -26,14 +27,14 @@ def published(**changes: object) -> Comparison:
     return Comparison(PublishedTable.model_validate(settings))
 
 
-def rows(outcomes: list[Outcome], comparison: Comparison | None) -> list[list[str]]:
+def rows(outcomes: list[RunSummary], comparison: Comparison | None) -> list[list[str]]:
     """Return the titles and the rows, without models, MB and seeds."""
     table = final_table("title", outcomes, comparison)
     columns = [[str(column.header), *map(str, column.cells)] for column in table.columns]
     return [list(row[:-3]) for row in zip(*columns, strict=True)]
 
 
-def column(title: str, outcomes: list[Outcome], comparison: Comparison) -> list[str]:
+def column(title: str, outcomes: list[RunSummary], comparison: Comparison) -> list[str]:
     table = final_table("title", outcomes, comparison)
     [found] = [each for each in table.columns if each.header == title]
     return [str(cell) for cell in found.cells]

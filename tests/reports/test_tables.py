@@ -11,7 +11,9 @@ import pytest
 from recorded_tables import recorded
 from rich.console import Console
 
-from coterie.results.final_table import Outcome, confidence, final_table, outcome
+from coterie.experiments.run_summary import RunSummary, summarise
+from coterie.reports.final_table import final_table
+from coterie.results.statistics import confidence
 
 
 def metrics(rows: list[dict[str, object]]) -> pa.Table:
@@ -19,7 +21,7 @@ def metrics(rows: list[dict[str, object]]) -> pa.Table:
     return recorded("metrics", rows)
 
 
-def an_outcome(label: str, *means: float, seed: int = 0, **changes: object) -> Outcome:
+def an_outcome(label: str, *means: float, seed: int = 0, **changes: object) -> RunSummary:
     """Return an outcome with one cluster per mean."""
     settings = {
         "label": label,
@@ -32,10 +34,10 @@ def an_outcome(label: str, *means: float, seed: int = 0, **changes: object) -> O
         "is_accuracy": True,
         **changes,
     }
-    return Outcome(**settings)
+    return RunSummary(**settings)
 
 
-def cells_of(outcomes: list[Outcome]) -> tuple[list[str], dict[str, list[str]]]:
+def cells_of(outcomes: list[RunSummary]) -> tuple[list[str], dict[str, list[str]]]:
     """Return the column titles, and the cells of each row by its label."""
     table = final_table("title", outcomes)
     columns = [list(column.cells) for column in table.columns]
@@ -43,7 +45,7 @@ def cells_of(outcomes: list[Outcome]) -> tuple[list[str], dict[str, list[str]]]:
     return [str(column.header) for column in table.columns], rows
 
 
-def bold_rows(outcomes: list[Outcome]) -> list[str]:
+def bold_rows(outcomes: list[RunSummary]) -> list[str]:
     table = final_table("title", outcomes)
     labels = list(table.columns[0].cells)
     return [str(label) for label, row in zip(labels, table.rows, strict=True) if row.style]
@@ -110,7 +112,7 @@ def small_run() -> pa.Table:
 
 
 def test_outcome_by_hand():
-    reached = outcome(small_run(), "gossip", 3, ["north", "south"], is_accuracy=True)
+    reached = summarise(small_run(), "gossip", 3, ["north", "south"], is_accuracy=True)
     assert reached.label == "gossip"
     assert reached.seed == 3
     assert reached.cluster_names == ("north", "south")
@@ -123,7 +125,7 @@ def test_outcome_by_hand():
 
 
 def test_outcome_of_a_regression_is_the_loss():
-    reached = outcome(small_run(), "gossip", 0, ["north", "south"], is_accuracy=False)
+    reached = summarise(small_run(), "gossip", 0, ["north", "south"], is_accuracy=False)
     assert reached.cluster_means == pytest.approx((0.375, 0.7))
     assert reached.mean == pytest.approx(0.5375)
     assert not reached.is_accuracy
@@ -133,20 +135,20 @@ def test_rows_need_not_be_in_order():
     table = small_run()
     shuffled = table.take(np.random.default_rng(0).permutation(table.num_rows))
     names = ["north", "south"]
-    ours = outcome(table, "x", 0, names, is_accuracy=True)
-    theirs = outcome(shuffled, "x", 0, names, is_accuracy=True)
+    ours = summarise(table, "x", 0, names, is_accuracy=True)
+    theirs = summarise(shuffled, "x", 0, names, is_accuracy=True)
     assert theirs.cluster_means == pytest.approx(ours.cluster_means)
     assert theirs.models_per_peer == ours.models_per_peer
 
 
 def test_a_cluster_nobody_is_in_at_the_end_has_no_mean():
-    reached = outcome(small_run(), "x", 0, ["north", "south", "empty"], is_accuracy=True)
+    reached = summarise(small_run(), "x", 0, ["north", "south", "empty"], is_accuracy=True)
     assert math.isnan(reached.cluster_means[2])
     assert reached.mean == pytest.approx(0.4625)
 
 
 def test_outcome_of_a_run_without_rounds():
-    reached = outcome(metrics([]), "x", 0, ["north"], is_accuracy=True)
+    reached = summarise(metrics([]), "x", 0, ["north"], is_accuracy=True)
     assert math.isnan(reached.mean)
     assert math.isnan(reached.cluster_means[0])
     assert reached.models_per_peer == reached.megabytes_per_peer == 0.0
@@ -156,7 +158,7 @@ def test_byte_counts_beyond_32_bits_add_up():
     rows = [
         {"round": n, "peer": 0, "bytes_received": 2**40, "models_sent": 2**31 - 1} for n in range(3)
     ]
-    reached = outcome(metrics(rows), "x", 0, ["north"], is_accuracy=True)
+    reached = summarise(metrics(rows), "x", 0, ["north"], is_accuracy=True)
     assert reached.megabytes_per_peer == 3 * 2**40 / 1e6
     assert reached.models_per_peer == 3 * (2**31 - 1)
 
@@ -244,6 +246,6 @@ def test_peers_without_a_test_do_not_count():
         {"peer": 2, "cluster": 1, "test_accuracy": math.nan},
         {"peer": 3, "cluster": 2, "test_accuracy": 0.9},
     ]
-    found = outcome(metrics(rows), "a", 0, ("x", "y", "z"), is_accuracy=True)
+    found = summarise(metrics(rows), "a", 0, ("x", "y", "z"), is_accuracy=True)
     assert found.mean == pytest.approx(0.7)
     assert found.cluster_means == pytest.approx((0.5, math.nan, 0.9), nan_ok=True)

@@ -12,23 +12,25 @@ import pytest
 from poisoned_peers import own_data, who
 from worlds import assert_same_table, drifting, metrics_of, small_module
 
+from coterie.attacks.poison_settings import PoisonKind, PoisonSettings
 from coterie.attacks.poisoning import poisoned_peers
 from coterie.errors import ConfigError
 from coterie.experiments.config import build_model, make_scenario, with_changes
-from coterie.experiments.execution import Run, execute
+from coterie.experiments.execution import execute
 from coterie.experiments.presets import find_preset
-from coterie.experiments.recorded_tables import Recorded
+from coterie.experiments.recorded_tables import RecordedTables
+from coterie.experiments.run_folder import RunFolder
 from coterie.runtime.loop import run_to_end
 from coterie.runtime.recorder import Recorder
 from coterie.runtime.run_tables import YOUNGER, read_table
-from coterie.runtime.settings import PoisonKind, PoisonSettings, SimulationSettings
+from coterie.runtime.settings import SimulationSettings
 from coterie.simulation.simulation import Simulation
 from coterie.strategies.dac import DAC
 from coterie.strategies.kin.kin import Kin
 from coterie.strategies.local import Local
 from coterie.strategies.random import Random
 from coterie.strategies.server.fedavg import FedAvg
-from coterie.swarm.check_settings import for_real_peers
+from coterie.swarm.check_settings import adapt_for_real_peers
 
 KINDS = tuple(kind for kind in get_args(PoisonKind) if kind != "none")
 
@@ -163,7 +165,7 @@ def digits(**changes):
 
 def test_the_summary_is_of_the_honest(tmp_path):
     config = digits(**{"poison.kind": "sign-flip", "poison.share": 0.4})
-    run = Run(tmp_path / "run", config)
+    run = RunFolder(tmp_path / "run", config)
     run.lay_out()
     world = make_scenario(config)
     execute(run, lambda: world, threads=1, tell=len, how_to_continue="")
@@ -171,7 +173,7 @@ def test_the_summary_is_of_the_honest(tmp_path):
     assert poisoned.sum() == 3
     accuracies = read_table(run.folder, "metrics")["test_accuracy"].to_numpy()[-8:]
     np.testing.assert_array_equal(np.isnan(accuracies), poisoned)
-    assert run.outcome.mean == pytest.approx(accuracies[~poisoned].mean())
+    assert run.read_summary().mean == pytest.approx(accuracies[~poisoned].mean())
     with Simulation(
         world,
         lambda: build_model(config, world.num_outputs),
@@ -181,7 +183,7 @@ def test_the_summary_is_of_the_honest(tmp_path):
     ) as again:
         metrics_of(again)
         validated = again.state.validate_best()[1]
-    assert run.outcome.validation == validated[~poisoned].mean() != validated.mean()
+    assert run.read_summary().validation == validated[~poisoned].mean() != validated.mean()
 
 
 def test_poisoned_peers_never_stop_and_nobody_waits_for_them(make_simulation):
@@ -204,7 +206,7 @@ def test_runs_that_are_older_than_a_column_can_be_read(tmp_path, make_simulation
     path = tmp_path / "metrics.parquet"
     new = pq.read_table(path)
     pq.write_table(new.drop_columns(list(YOUNGER)), path)
-    old = Recorded("local", 0, tmp_path, 6).table("metrics")
+    old = RecordedTables(tmp_path, 6).table("metrics")
     assert_same_table(old, new)
 
 
@@ -254,7 +256,9 @@ def test_nobody_is_deluded_where_there_is_one_cluster():
 
 def test_real_peers_cannot_be_poisoned():
     with pytest.raises(ConfigError, match="real peers misbehave only if somebody makes them"):
-        for_real_peers(digits(**{"poison.kind": "noise", "poison.share": 0.3}), {}, own_pace=False)
+        adapt_for_real_peers(
+            digits(**{"poison.kind": "noise", "poison.share": 0.3}), {}, own_pace=False
+        )
 
 
 def test_poison_scales_with_rounds_and_peers():

@@ -12,7 +12,8 @@ from torch import nn
 from worlds import drifting, metrics_of, small_module
 
 from coterie.attacks.impostors import Liar
-from coterie.runtime.settings import PoisonSettings, SimulationSettings
+from coterie.attacks.poison_settings import PoisonSettings
+from coterie.runtime.settings import SimulationSettings
 from coterie.simulation.simulation import Simulation
 from coterie.strategies.dac import DAC
 from coterie.strategies.delusional_oracle import DelusionalOracle

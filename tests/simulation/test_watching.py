@@ -12,9 +12,10 @@ import torch
 from worlds import assert_same_table, drifting, options_for
 
 from coterie.errors import ConfigError
-from coterie.experiments.execution import Glimpse, Run
+from coterie.experiments.execution import RoundMetrics
 from coterie.experiments.experiment import Experiment
 from coterie.experiments.presets import find_preset
+from coterie.experiments.run_folder import RunFolder
 from coterie.runtime.loop import run_to_end
 from coterie.runtime.recorder import Recorder
 from coterie.runtime.run_tables import SCHEMAS
@@ -144,7 +145,7 @@ def run_in_child(folder: Path, kill_in: int | None = None) -> int:
     child = os.fork()
     if child == 0:
 
-        def on_round(run: Run, glimpse: Glimpse) -> None:
+        def on_round(run: RunFolder, glimpse: RoundMetrics) -> None:
             if glimpse.round == kill_in:
                 os.kill(os.getpid(), signal.SIGKILL)
 

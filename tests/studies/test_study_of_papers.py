@@ -7,10 +7,10 @@ import pytest
 from commands import coterie
 
 from coterie.experiments.config import check_sizes
-from coterie.experiments.execution import Run
 from coterie.experiments.experiment import Experiment
 from coterie.experiments.presets import find_preset
 from coterie.experiments.published import published_tables
+from coterie.experiments.run_folder import RunFolder
 from coterie.results.published_comparison import departures
 from coterie.runtime.run_tables import read_table
 from coterie.studies.base import plan
@@ -84,5 +84,5 @@ def test_the_estimate_grows_with_the_work_and_learns_from_finished_runs(tmp_path
     assert seconds_left([longer], [], threads=1) > 0
 
 
-def run_seconds(run: Run) -> float:
+def run_seconds(run: RunFolder) -> float:
     return float(np.sum(read_table(run.folder, "timings")["cpu_seconds"].to_numpy()))

@@ -1,4 +1,4 @@
-"""The folders of peers that have run, written by hand: what a gatherer finds."""
+"""The folders of peers that have run, written by hand: what a collector finds."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import yaml
 
 from coterie.data.scenario import Scenario
 from coterie.experiments.config import RunConfig, make_scenario
-from coterie.experiments.execution import Run
 from coterie.experiments.presets import find_preset
+from coterie.experiments.run_folder import RunFolder
 from coterie.peer.peer_run import PEERS, RUN
 from coterie.runtime.recorder import Recorder
 from coterie.runtime.round import Round
@@ -22,7 +22,7 @@ NUM_PEERS = 3
 IDS = [f"{number:064x}" for number in range(NUM_PEERS)]
 
 
-def small_run(folder: Path, **changes: object) -> tuple[Run, Scenario]:
+def small_run(folder: Path, **changes: object) -> tuple[RunFolder, Scenario]:
     """Return a run of three peers that has not begun, and its data."""
     settings = {
         "peers.count": NUM_PEERS,
@@ -33,12 +33,12 @@ def small_run(folder: Path, **changes: object) -> tuple[Run, Scenario]:
         **changes,
     }
     (config,) = find_preset("digits").runs(["random"], [0], settings)
-    run = Run(folder, config)
+    run = RunFolder(folder, config)
     run.lay_out()
     return run, make_scenario(config)
 
 
-def make_peers(run: Run) -> list[RecordedPeer]:
+def make_peers(run: RunFolder) -> list[RecordedPeer]:
     """Return the peers of a run, who have met but recorded nothing yet."""
     folders = peer_folders(run.folder, NUM_PEERS)
     return [RecordedPeer(number, each, run.config) for number, each in enumerate(folders)]

@@ -10,15 +10,15 @@ import pytest
 import yaml
 
 from coterie.experiments.config import RunConfig, build_model, make_scenario
-from coterie.experiments.execution import Run
 from coterie.experiments.experiment import Experiment
 from coterie.experiments.presets import find_preset
+from coterie.experiments.run_folder import RunFolder
 from coterie.peer.peer_run import MODELS, RUN
 from coterie.runtime.run_tables import read_table
 from coterie.simulation.simulation import Simulation
 from coterie.storage.tensor_files import map_tensor
 from coterie.strategies import make_strategy
-from coterie.swarm.check_settings import for_real_peers
+from coterie.swarm.check_settings import adapt_for_real_peers
 from coterie.swarm.peer_folders import peer_folders
 from coterie.swarm.run_swarm import execute_by_peers
 
@@ -46,12 +46,12 @@ TABLES = ("metrics", "neighbours", "chosen_neighbours", "beliefs")
 
 
 @pytest.fixture(scope="module", params=CASES)
-def both(request, tmp_path_factory) -> tuple[Run, Run]:
+def both(request, tmp_path_factory) -> tuple[RunFolder, RunFolder]:
     """Return the same experiment, simulated and by real processes."""
     preset, changes = CASES[request.param]
     strategy = request.param.partition(" ")[0]
     (config,) = find_preset(preset).runs([strategy], [7], SMALL | changes)
-    by_peers, notes = for_real_peers(config, {}, own_pace=False)
+    by_peers, notes = adapt_for_real_peers(config, {}, own_pace=False)
     assert not notes
     folder = tmp_path_factory.mktemp(strategy)
     simulated = Experiment.create(folder / "simulated", [config])
@@ -87,8 +87,8 @@ def test_gathered_tables_are_those_of_the_simulation(both, name):
 
 def test_run_folder_tells_the_same_but_who_ran_it(both):
     simulated, real = both
-    assert real.outcome == simulated.outcome
-    assert real.cluster_names == simulated.cluster_names
+    assert real.read_summary() == simulated.read_summary()
+    assert real.read_cluster_names() == simulated.read_cluster_names()
     before, after = (yaml.safe_load((run.folder / "config.yaml").read_text()) for run in both)
     assert {key for key in after if before[key] != after[key]} == {"runtime"}
 

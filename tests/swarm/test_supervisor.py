@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from coterie.errors import StorageError, TrainingError, WorkerDied
-from coterie.peer.peer_run import STATUS, Status
+from coterie.peer.peer_run import STATUS, PeerStatus
 from coterie.swarm import supervisor as supervisors
 from coterie.swarm.peer_processes import LOG
 from coterie.swarm.supervisor import MOST_RESTARTS, Supervisor
@@ -27,7 +27,7 @@ READY = "ready"
 
 
 def say(folder: Path, state: str, number: int) -> None:
-    status = Status(folder.name, "id", os.getpid(), state=state, round=number)
+    status = PeerStatus(folder.name, "id", os.getpid(), state=state, round=number)
     (folder / STATUS).write_text(json.dumps(asdict(status)))
 
 
@@ -110,18 +110,18 @@ def look_after_until(swarm: Supervisor, condition: Callable[[], bool]) -> None:
     until = time.monotonic() + PATIENCE_SECONDS
     while not condition():
         assert time.monotonic() < until
-        swarm.look_after(0.05)
+        swarm.supervise(0.05)
 
 
 def see_all_end(swarm: Supervisor) -> None:
-    look_after_until(swarm, lambda: not swarm.going)
+    look_after_until(swarm, lambda: not swarm.running)
 
 
 def test_who_finishes_has_done_well(swarm_of):
     swarm, told = swarm_of(finish, finish)
     with swarm:
         see_all_end(swarm)
-    assert all(member.has_finished for member in swarm.members)
+    assert all(peer.has_finished for peer in swarm.peers)
     assert swarm.errors == told == []
 
 
@@ -129,7 +129,7 @@ def test_who_dies_is_started_again(swarm_of):
     swarm, told = swarm_of(die_once, finish)
     with swarm:
         see_all_end(swarm)
-    assert all(member.has_finished for member in swarm.members)
+    assert all(peer.has_finished for peer in swarm.peers)
     assert swarm.num_restarts == 1
     (note,) = told
     assert note == (
@@ -141,7 +141,7 @@ def test_who_dies_again_and_again_is_given_up(swarm_of):
     swarm, told = swarm_of(die, obey)
     with swarm:
         look_after_until(swarm, lambda: bool(swarm.errors))
-        assert [member.number for member in swarm.going] == [1]
+        assert [peer.number for peer in swarm.running] == [1]
         assert not swarm.has_failed_at_once
     assert len(told) == MOST_RESTARTS + 1
     assert told[-1].endswith("The others go on without it.")
@@ -189,11 +189,11 @@ def test_a_peer_that_somebody_else_stopped_is_missing(swarm_of):
 def test_all_are_asked_to_stop_and_nobody_is_started_again(swarm_of):
     swarm, told = swarm_of(obey, obey)
     with swarm:
-        look_after_until(swarm, lambda: all((m.folder / READY).exists() for m in swarm.members))
+        look_after_until(swarm, lambda: all((m.folder / READY).exists() for m in swarm.peers))
         swarm.stop()
         swarm.stop()
         see_all_end(swarm)
-    assert [member.status.state for member in swarm.members] == ["stopped", "stopped"]
+    assert [peer.status.state for peer in swarm.peers] == ["stopped", "stopped"]
     assert swarm.errors == told == []
 
 
@@ -201,7 +201,7 @@ def test_who_does_not_listen_is_ended(swarm_of, monkeypatch):
     monkeypatch.setattr(supervisors, "STOP_SECONDS", 0.2)
     swarm, _ = swarm_of(ignore)
     with swarm:
-        look_after_until(swarm, (swarm.members[0].folder / READY).exists)
+        look_after_until(swarm, (swarm.peers[0].folder / READY).exists)
         swarm.stop()
         see_all_end(swarm)
 
@@ -209,6 +209,6 @@ def test_who_does_not_listen_is_ended(swarm_of, monkeypatch):
 def test_nobody_is_left_when_the_context_ends(swarm_of):
     swarm, _ = swarm_of(obey, ignore)
     with swarm:
-        processes = [member.process.pid for member in swarm.members]
+        processes = [peer.process.pid for peer in swarm.peers]
         assert all(psutil.pid_exists(pid) for pid in processes)
     assert not any(psutil.pid_exists(pid) for pid in processes)

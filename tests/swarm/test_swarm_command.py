@@ -13,7 +13,7 @@ import pytest
 from commands import coterie, end, refused, start
 
 import coterie as package
-from coterie.peer.peer_run import Status, read_status
+from coterie.peer.peer_run import PeerStatus, read_status
 from coterie.runtime.run_tables import SCHEMAS
 from coterie.swarm.peer_folders import KEPT, peer_folders
 
@@ -35,7 +35,7 @@ def eventually(condition: Callable[[], object], what: str) -> None:
         time.sleep(0.02)
 
 
-def status_of(out: Path, number: int) -> Status | None:
+def status_of(out: Path, number: int) -> PeerStatus | None:
     """Return what a peer last said."""
     return read_status(peer_folders(out / "random-seed0", NUM_PEERS)[number])
 
@@ -132,7 +132,7 @@ def test_an_error_of_one_peer_is_the_error_of_the_swarm(tmp_path):
     assert "Training diverged in round" in answer.err
     assert "resume" not in answer.err
     assert "Traceback" not in answer.err
-    assert not package.experiment.Experiment.open(out).outcomes
+    assert not package.experiment.Experiment.open(out).summaries
 
 
 @pytest.mark.parametrize(

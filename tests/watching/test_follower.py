@@ -47,14 +47,14 @@ def test_a_run_from_its_start_to_its_end(tmp_path):
     last = seen(follower)
     assert last.is_finished
     assert last.num_done == last.num_rounds == 7
-    (run,) = last.gathered.runs
-    assert run.recorded.table("metrics").num_rows == 7 * 8
+    (run,) = last.gathered
+    assert run.table("metrics").num_rows == 7 * 8
     assert follower.look() is None
 
 
 def test_single_runs_and_whole_folders(runs):
-    assert len(seen(Follower(runs)).gathered.runs) == 4
-    (run,) = seen(Follower(runs / "random-seed1")).gathered.runs
+    assert len(seen(Follower(runs)).gathered) == 4
+    (run,) = seen(Follower(runs / "random-seed1")).gathered
     assert (run.label, run.seed) == ("random", 1)
 
 
@@ -86,19 +86,19 @@ def test_the_time_that_is_left(runs):
 def test_a_damaged_list_of_runs_is_told_and_the_runs_are_still_shown(runs):
     (runs / "experiment.yaml").write_text("runs: 7")
     sight = seen(Follower(runs))
-    assert len(sight.gathered.runs) == 4
+    assert len(sight.gathered) == 4
     assert any("experiment.yaml is damaged" in problem for problem in sight.gathered.problems)
 
 
 def test_a_damaged_configuration_costs_one_run(runs):
     (runs / "local-seed0" / "config.yaml").write_text("{")
     sight = seen(Follower(runs))
-    assert len(sight.gathered.runs) == 3
+    assert len(sight.gathered) == 3
     assert any("local-seed0" in problem for problem in sight.gathered.problems)
 
 
 def test_a_damaged_table_is_told_and_the_others_are_shown(runs):
     (runs / "local-seed0" / "metrics.parquet").write_bytes(b"no table")
     sight = seen(Follower(runs))
-    assert len(sight.gathered.runs) == 3
+    assert len(sight.gathered) == 3
     assert any("metrics.parquet" in problem for problem in sight.gathered.problems)

@@ -14,16 +14,16 @@ from pydantic import TypeAdapter, ValidationError
 
 from coterie.errors import StorageError
 from coterie.experiments.config import RunConfig
-from coterie.experiments.execution import SUMMARY, Run
 from coterie.experiments.experiment import Experiment
 from coterie.experiments.presets.scaling import COUNTS_ROUNDS
+from coterie.experiments.run_folder import SUMMARY, RunFolder
 from coterie.reports.html.subjects import Subject
 from coterie.reports.html.views.curves import curves
 from coterie.reports.html.views.view_parts import Json, over_seeds
 from coterie.results.analyses.columns import columns, of_all_peers
 from coterie.results.analyses.neighbours import fetched_precision
 from coterie.results.published_comparison import differences
-from coterie.results.run_group import FoundRun, gather
+from coterie.results.read_runs import read_runs
 from coterie.storage.files import explained, open_folder, write_text
 from coterie.studies.base import Setting, Study
 from coterie.studies.results import Result, csv_text, read_csv, results
@@ -152,7 +152,7 @@ def _made(setting: Setting, folder: Path) -> Made:
     runs = [
         run
         for run in Experiment.open(folder).runs
-        if run.outcome is not None and run.config.label in setting.labels
+        if run.read_summary() is not None and run.config.label in setting.labels
     ]
     return Made(
         setting=setting.name,
@@ -174,14 +174,14 @@ def _departures(setting: Setting, configs: Sequence[RunConfig]) -> list[str]:
     return list(found)
 
 
-def _finished_on(runs: Sequence[Run]) -> str:
+def _finished_on(runs: Sequence[RunFolder]) -> str:
     newest = max((run.folder / SUMMARY).stat().st_mtime for run in runs)
     return f"{datetime.fromtimestamp(newest, UTC):%Y-%m-%d}"
 
 
 def _curves(folder: Path, setting: Setting) -> list[Curve]:
     drawn = [label for label in DRAWN if label in setting.labels]
-    runs = [run for run in gather([folder]).runs if run.finished and run.label in drawn]
+    runs = [run for run in read_runs([folder]) if run.finished and run.label in drawn]
     if not runs:
         return []
     subject = Subject(tuple(runs))
@@ -196,9 +196,9 @@ def _curves(folder: Path, setting: Setting) -> list[Curve]:
     return found
 
 
-def _own_cluster(run: FoundRun) -> dict[int, float]:
+def _own_cluster(run: RunFolder) -> dict[int, float]:
     """Return the share of fetched models from the own cluster, by round."""
-    detail = fetched_precision(run.recorded.table("neighbours"))
+    detail = fetched_precision(run.table("neighbours"))
     if not detail.num_rows:
         return {}
     every = columns(of_all_peers(detail), "round", "precision")
@@ -234,5 +234,5 @@ def _read(path: Path) -> KeptSetting:
             made = TypeAdapter(Made).validate_json(path.read_bytes())
     except ValidationError as error:
         first = error.errors()[0]
-        raise StorageError(f"{path} is damaged: {first['msg']}. Keep the study anew.") from None
+        raise StorageError(f"{path} is damaged: {first['msg']}. Keep the study again.") from None
     return KeptSetting(made, read_csv(path.with_suffix(".csv")))

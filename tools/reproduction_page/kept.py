@@ -8,7 +8,7 @@ import os
 import platform
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +18,23 @@ from pydantic import TypeAdapter, ValidationError
 
 from coterie.errors import ConfigError, StorageError
 from coterie.experiments.config import RunConfig
-from coterie.experiments.execution import Run
 from coterie.experiments.experiment import Experiment
 from coterie.experiments.presets import Preset, find_preset
-from coterie.experiments.recorded_tables import Recorded
+from coterie.experiments.published import published_tables
+from coterie.experiments.run_folder import RunFolder
+from coterie.experiments.run_summary import RunSummary
 from coterie.results.analyses import over_runs
 from coterie.results.analyses.catalogue import Analysis
-from coterie.results.final_table import Outcome
-from coterie.results.published_comparison import comparison, departures
+from coterie.results.analyses.columns import ALL
+from coterie.results.published_comparison import departures
+from coterie.results.reproduction import ReproducedRun, Reproduction
 from coterie.runtime.run_tables import read_table
 from coterie.storage.files import explained, open_folder, write_text
 from coterie.strategies import make_strategy
 from coterie.strategies.delusional_oracle import DelusionalOracle
+from coterie.studies.papers import PAPERS
 
-# Where files lie, how often is saved and who computes belong to a computer, not to a setting.
+# Settings of a computer: where files lie, how often a run is saved, and what trains it.
 OF_THE_COMPUTER = (
     "data.root",
     "checkpoint_every",
@@ -55,10 +58,10 @@ class Summary:
 
 @dataclass(frozen=True)
 class Delusion:
-    """Who mistakes their cluster in a run of the delusional Oracle."""
+    """Which peers mistake their cluster in a run of the delusional Oracle."""
 
     cluster: str
-    """The name of the cluster these peers are of."""
+    """The name of their cluster."""
     num_peers: int
     from_round: int
 
@@ -67,7 +70,7 @@ class Delusion:
 class KeptRun:
     """What one finished run reached and what it cost."""
 
-    outcome: Outcome
+    outcome: RunSummary
     num_rounds: int
     """Rounds that were run, without the initial training."""
     wall_seconds: float
@@ -84,9 +87,9 @@ class Kept:
     preset: str
     command: str
     changes: dict[str, Any]
-    """In what all runs differ from the preset, by dotted keys."""
+    """How all runs differ from the preset, by dotted keys."""
     departures: tuple[str, ...]
-    """In what the runs depart from the published setting, or from the preset; in words."""
+    """How the runs differ from the published setting, or from the preset; in words."""
     preset_rounds: int
     hardware: str
     software: dict[str, str]
@@ -97,7 +100,7 @@ def keep(experiment: Experiment, command: str | None = None) -> Kept:
     """Return what is kept of the finished runs of an experiment."""
     if experiment.grid is not None:
         raise ConfigError(f"{experiment.folder} is a sweep; the page shows experiments of `run`.")
-    finished = [run for run in experiment.runs if run.outcome is not None]
+    finished = [run for run in experiment.runs if run.read_summary() is not None]
     if not finished:
         raise StorageError(
             f"No run of {experiment.folder} has finished. Continue with: coterie resume "
@@ -105,38 +108,55 @@ def keep(experiment: Experiment, command: str | None = None) -> Kept:
         )
     configs = [run.config for run in experiment.runs]
     preset = find_preset(configs[0].preset)
-    changes = _changes(configs, preset)
+    extended = _with_variants(preset)
+    changes = _changes(configs, extended)
     analyses = _analyses(finished)
     return Kept(
         preset=preset.name,
         command=command or _command(configs, preset, changes),
         changes=changes,
-        departures=_departures([run.config for run in finished], preset),
+        departures=_departures([run.config for run in finished], extended),
         preset_rounds=preset.config.rounds,
         hardware=hardware(),
         software=software(finished[0]),
-        runs=tuple(_kept_run(run, run.outcome, analyses) for run in finished if run.outcome),
+        runs=tuple(
+            _kept_run(run, reached, analyses) for run in finished if (reached := run.read_summary())
+        ),
     )
 
 
+def _with_variants(preset: Preset) -> Preset:
+    """Return a preset with the variants that the study of the papers adds to it for figures."""
+    known = {variant.label for variant in preset.variants}
+    more = {
+        variant.label: variant
+        for setting in PAPERS.settings
+        if setting.preset == preset.name
+        for variant in setting.variants
+        if variant.label not in known
+    }
+    return replace(preset, variants=(*preset.variants, *more.values()))
+
+
 def _departures(configs: Sequence[RunConfig], preset: Preset) -> tuple[str, ...]:
-    """Say in what runs depart from the published setting; if none is, from their preset."""
-    if compared := comparison(configs):
-        return compared.departures
-    return tuple(dict.fromkeys(each for config in configs for each in departures(config, preset)))
+    """Return how runs with published numbers differ from the preset; if there are none, all."""
+    table = published_tables().get(preset.name)
+    compared = [config for config in configs if table and config.label in table.results]
+    found = (each for config in compared or configs for each in departures(config, preset))
+    return tuple(dict.fromkeys(found))
 
 
-def _analyses(runs: Sequence[Run]) -> list[Analysis]:
+def _analyses(runs: Sequence[RunFolder]) -> list[Analysis]:
     """Return the analyses that have something to say about runs; without drift one stays silent."""
     names = ["recovery"]
-    if any(run.outcome and len(run.outcome.cluster_names) > 1 for run in runs):
+    if any(len(run.read_cluster_names()) > 1 for run in runs):
         names += ["neighbours", "fetched", "unfetched"]
     if any(_delusional(run.config) for run in runs):
         names.append("merges")
     return over_runs.choose(",".join(names))
 
 
-def _kept_run(run: Run, outcome: Outcome, analyses: Sequence[Analysis]) -> KeptRun:
+def _kept_run(run: RunFolder, outcome: RunSummary, analyses: Sequence[Analysis]) -> KeptRun:
     timings = read_table(run.folder, "timings")
     return KeptRun(
         outcome=outcome,
@@ -148,9 +168,8 @@ def _kept_run(run: Run, outcome: Outcome, analyses: Sequence[Analysis]) -> KeptR
     )
 
 
-def _summaries(run: Run, analyses: Sequence[Analysis]) -> dict[str, tuple[Summary, ...]]:
-    recorded = Recorded(run.config.label, run.config.seed, run.folder, run.config.peers.count)
-    results, _ = over_runs.study([recorded], analyses, WINDOW)
+def _summaries(run: RunFolder, analyses: Sequence[Analysis]) -> dict[str, tuple[Summary, ...]]:
+    results, _ = over_runs.study([run], analyses, WINDOW)
     return {
         result.analysis.name: tuple(
             Summary(row.keys, {name: _or_none(one.mean) for name, one in row.estimates.items()})
@@ -164,7 +183,7 @@ def _or_none(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def _delusion(run: Run, outcome: Outcome) -> Delusion | None:
+def _delusion(run: RunFolder, outcome: RunSummary) -> Delusion | None:
     if (strategy := _delusional(run.config)) is None:
         return None
     metrics = read_table(run.folder, "metrics")
@@ -183,7 +202,7 @@ def _delusional(config: RunConfig) -> DelusionalOracle | None:
     return strategy if isinstance(strategy, DelusionalOracle) else None
 
 
-def software(run: Run) -> dict[str, str]:
+def software(run: RunFolder) -> dict[str, str]:
     """Return the versions that matter most of what a run was made with."""
     path = run.folder / "software.json"
     with explained(f"read {path}"):
@@ -203,7 +222,7 @@ def hardware() -> str:
 
 
 def _changes(configs: Sequence[RunConfig], preset: Preset) -> dict[str, Any]:
-    """Return in what runs differ from their preset, {dotted key: value}."""
+    """Return how runs differ from their preset, {dotted key: value}."""
     changes: dict[str, Any] = {}
     for config in configs:
         [expected] = preset.runs([config.label], [config.seed], {})
@@ -256,6 +275,30 @@ def _command(configs: Sequence[RunConfig], preset: Preset, changes: dict[str, An
         text = written.removesuffix("\n").removesuffix("\n...")
         words += [options[name], text] if name in options else ["--set", f"{name}={text}"]
     return shlex.join(words)
+
+
+def reproduction(name: str, kept: Kept) -> Reproduction:
+    """Return what is kept in the form in which it is held against published numbers."""
+    rounds = int(kept.changes.get("rounds", kept.preset_rounds))
+    runs = tuple(
+        ReproducedRun(
+            run.outcome,
+            precision=_kept_value(run, "neighbours", "precision"),
+            recall=_kept_value(run, "neighbours", "recall"),
+            over_time=_kept_value(run, "recovery", "mean_level"),
+        )
+        for run in kept.runs
+    )
+    return Reproduction(name, kept.preset, rounds, kept.departures, runs)
+
+
+def _kept_value(run: KeptRun, analysis: str, column: str) -> float:
+    """Return a number of an analysis about the whole run; NaN if it is not known."""
+    for row in run.summaries.get(analysis, ()):
+        value = row.values.get(column)
+        if row.about.get("shift", ALL) == ALL and value is not None:
+            return value
+    return math.nan
 
 
 def write(kept: Kept, folder: Path, name: str) -> Path:

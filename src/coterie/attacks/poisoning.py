@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.attacks.impostors import DeludedImpostor, Liar
+from coterie.attacks.poison_settings import PoisonSettings
 from coterie.data.peer_datasets import World
 from coterie.data.pools import PeerSamples, Pool, Samples
 from coterie.errors import ConfigError
@@ -22,8 +23,6 @@ from coterie.learning.trainer import Matrix
 from coterie.models.layout import Layout
 from coterie.processes.shared_memory import shared_array
 from coterie.randomness import Key, generator
-from coterie.runtime.round import Round
-from coterie.runtime.settings import PoisonSettings, SimulationSettings
 from coterie.strategies.server.server_strategy import ServerStrategy
 from coterie.strategies.strategy import Strategy
 
@@ -37,17 +36,18 @@ class Poisoning:
 
     def __init__(
         self,
-        settings: SimulationSettings,
+        settings: PoisonSettings,
         world: World,
         layout: Layout,
         keys: Sequence[Key],
+        seed: int,
     ) -> None:
-        self._settings = settings.poison
-        self._seed = settings.seed
+        self._settings = settings
+        self._seed = seed
         self._world = world
         self._layout = layout
         self._keys = keys
-        self.peers: Mask = poisoned_peers(settings.poison, world, settings.seed)
+        self.peers: Mask = poisoned_peers(settings, world, seed)
         """Who is poisoned sooner or later, (K,)."""
         self._num_pools = len(world.pools)
         self.pools = self._mislabelled_pools()
@@ -145,12 +145,6 @@ class Poisoning:
                 if entry.trainable:
                     _add_noise(published[entry.start : entry.stop], random)
 
-    def leave_out(self, now: Round) -> None:
-        """Mark the poisoned in a finished round, and forget what was measured of them."""
-        now.poisoned = self.peers
-        for values in now.measures.values():
-            values[self.peers] = np.nan
-
     def save(self, published: Matrix) -> Matrix:
         """Return the models that poisoned peers have published, which others' are not like."""
         return published[self.peers]
@@ -161,23 +155,23 @@ class Poisoning:
 
 
 def check_poison(
-    settings: SimulationSettings, world: World, strategy: Strategy | ServerStrategy
+    poison: PoisonSettings, world: World, strategy: Strategy | ServerStrategy, seed: int
 ) -> None:
     """Refuse poison that cannot work with these peers or this strategy."""
-    if settings.poison.kind == "none":
+    if poison.kind == "none":
         return
     if isinstance(strategy, ServerStrategy):
         raise ConfigError(
-            f"poison.kind = {settings.poison.kind} needs peers that exchange models, but strategy "
+            f"poison.kind = {poison.kind} needs peers that exchange models, but strategy "
             f"'{strategy.name}' has a server in the middle. Leave poison out, or use another "
             "strategy."
         )
-    if settings.poison.kind == "delusional" and len(world.cluster_names) < 2:
+    if poison.kind == "delusional" and len(world.cluster_names) < 2:
         raise ConfigError(
             "poison.kind = delusional needs at least two true clusters, but here is only one: "
             "nobody could be mistaken. Choose another kind, or a shift."
         )
-    if poisoned_peers(settings.poison, world, settings.seed).all():
+    if poisoned_peers(poison, world, seed).all():
         raise ConfigError(
             f"poison would leave none of the {world.num_peers} peers honest, so there would be no "
             "results. Use a smaller poison.share or poison.count."

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from coterie.experiments.execution import software_versions
+from coterie.experiments.provenance import software_versions
 from coterie.learning.native.library import Library, find_library
 
 

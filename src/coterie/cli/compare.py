@@ -55,11 +55,11 @@ def compare(
     from coterie.reports.comparison_tables import sheets
     from coterie.reports.table_formats import console_sheet, written
     from coterie.results.comparison import compare as compared_runs
-    from coterie.results.run_group import gather
+    from coterie.results.read_runs import read_runs
     from coterie.storage.files import write_text
 
     chosen = form or _format_of(out)
-    gathered = gather(folders)
+    gathered = read_runs(folders)
     found = compared_runs(gathered, measure, baseline)
     console.tell_problems(gathered.problems)
     if out is not None:

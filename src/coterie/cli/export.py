@@ -25,12 +25,12 @@ def export(
     """Export runs to TensorBoard: curves per cluster, communication and time."""
     from coterie.reports.export.tensorboard import event_writer
     from coterie.reports.export.tensorboard import export as export_runs
-    from coterie.results.run_group import gather
+    from coterie.results.read_runs import read_runs
 
     event_writer()  # refuses before anything is read
-    gathered = gather(folders)
+    gathered = read_runs(folders)
     console.tell_problems(gathered.problems)
-    for written in export_runs(gathered.runs, tensorboard):
+    for written in export_runs(gathered, tensorboard):
         console.out.print(f"Written {written}", soft_wrap=True, highlight=False, markup=False)
     console.out.print(
         f"Look at it with: tensorboard --logdir {tensorboard}",

@@ -36,10 +36,10 @@ def figures(
     from coterie.reports.figures.catalogue import all_figures
     from coterie.reports.figures.files import write
     from coterie.reports.figures.style import style
-    from coterie.results.run_group import gather
+    from coterie.results.read_runs import read_runs
     from coterie.storage.files import make_folder
 
-    gathered = gather(runs)
+    gathered = read_runs(runs)
     for problem in gathered.problems:
         console.errors.print(problem, soft_wrap=True, highlight=False, markup=False, style="yellow")
     folder = target or runs[0] / "figures"

@@ -18,8 +18,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from coterie.experiments.execution import Glimpse, Run
+from coterie.experiments.execution import RoundMetrics
 from coterie.experiments.experiment import Experiment
+from coterie.experiments.run_folder import RunFolder
 
 LINE_SECONDS = 10.0
 """How often a line is printed where there is no terminal for bars."""
@@ -32,7 +33,7 @@ class Display:
     def __init__(self, experiment: Experiment, console: Console) -> None:
         self._console = console
         self._runs = experiment.runs
-        self._done = {run.folder: _length(run) for run in self._runs if run.outcome}
+        self._done = {run.folder: _length(run) for run in self._runs if run.read_summary()}
         self._num_ended = len(self._done)
         self._total = sum(_length(run) for run in self._runs)
         # Drawn from here and not by a thread of its own: processes are forked meanwhile.
@@ -68,7 +69,7 @@ class Display:
         """Print a message above the bars."""
         self._console.print(message, soft_wrap=True, highlight=False, markup=False)
 
-    def show(self, run: Run, now: Glimpse) -> None:
+    def show(self, run: RunFolder, now: RoundMetrics) -> None:
         """Take note of a finished round."""
         self._done[run.folder] = now.round + 1
         if len(self._runs) > 1:
@@ -86,7 +87,7 @@ class Display:
             self._last_line = time.monotonic()
             self.tell(self._line(run, now))
 
-    def end(self, run: Run) -> None:
+    def end(self, run: RunFolder) -> None:
         """Take note of a run that has ended, perhaps before its last round."""
         self._num_ended += 1
         self._done[run.folder] = _length(run)
@@ -106,7 +107,7 @@ class Display:
             self._last_drawn = time.monotonic()
             self._progress.refresh()
 
-    def _line(self, run: Run, now: Glimpse) -> str:
+    def _line(self, run: RunFolder, now: RoundMetrics) -> str:
         runs = f"{self._runs_done()}, " if len(self._runs) > 1 else ""
         return (
             f"{run.folder.name}: round {now.round} of {run.config.rounds}, {_current(now)}, "
@@ -122,11 +123,11 @@ class Display:
         return (time.monotonic() - self._started) / made * (self._total - done)
 
 
-def _length(run: Run) -> int:
+def _length(run: RunFolder) -> int:
     return run.config.rounds + 1
 
 
-def _current(now: Glimpse) -> str:
+def _current(now: RoundMetrics) -> str:
     if not math.isnan(now.validation_accuracy):
         return f"validation {now.validation_accuracy:.1%}"
     return "" if math.isnan(now.validation_loss) else f"validation loss {now.validation_loss:.4g}"

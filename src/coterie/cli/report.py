@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -25,18 +24,18 @@ def report(
     """Write one page with all figures: who learnt from whom, and did it help."""
     from coterie.reports.html.page_data import story
     from coterie.reports.html.page_shell import page
-    from coterie.results.run_group import gather
+    from coterie.results.read_runs import Runs, read_runs
     from coterie.storage.files import write_text
 
     _check_target(target)
-    gathered = gather(folders)
+    gathered = read_runs(folders)
     for problem in gathered.problems:
         console.errors.print(problem, soft_wrap=True, highlight=False, markup=False, style="yellow")
-    told = story(replace(gathered, problems=_without_paths(gathered.problems, folders)))
+    told = story(Runs(gathered, _without_paths(gathered.problems, folders)))
     write_text(target, page(told["subjects"][0]["title"], told))
     megabytes = target.stat().st_size / 1e6
     console.out.print(
-        f"{len(gathered.runs)} runs are in {target} ({megabytes:.1f} MB); open it in any browser.",
+        f"{len(gathered)} runs are in {target} ({megabytes:.1f} MB); open it in any browser.",
         soft_wrap=True,
         highlight=False,
         markup=False,

@@ -49,7 +49,7 @@ def results_shown(experiment: Experiment, preset: str) -> Iterator[None]:
     try:
         yield
     except CoterieError:
-        if experiment.outcomes:
+        if experiment.summaries:
             _show_results(experiment, preset)
         raise
     _show_results(experiment, preset)
@@ -71,17 +71,18 @@ def continuable(folder: Path) -> Iterator[None]:
 
 def _show_results(experiment: Experiment, preset: str) -> None:
     """Show what the finished runs reached."""
-    from coterie.experiments.sweep import report
-    from coterie.results.final_table import final_table, warnings
+    from coterie.reports.final_table import final_table
+    from coterie.reports.sweep_tables import report
     from coterie.results.published_comparison import comparison
+    from coterie.results.result_columns import group_warnings
 
     if experiment.grid is None:
-        published = comparison([run.config for run in experiment.runs if run.outcome])
-        out.print(final_table(escape(preset), experiment.outcomes, published))
+        published = comparison([run.config for run in experiment.runs if run.read_summary()])
+        out.print(final_table(escape(preset), experiment.summaries, published))
     else:
         for part in report(experiment, preset):
             out.print(part, soft_wrap=isinstance(part, Text), highlight=False)
-    for text in warnings(experiment.outcomes):
+    for text in group_warnings(experiment.summaries):
         warning = f"Warning: {text}"
         out.print(warning, style="yellow", soft_wrap=True, highlight=False, markup=False)
     where = f"Everything is in {experiment.folder}"

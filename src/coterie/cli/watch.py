@@ -45,7 +45,7 @@ def watch(
     from coterie.reports.live.local_server import open_port, serve
     from coterie.reports.live.progress_text import no_folder_yet
     from coterie.reports.live.terminal import follow
-    from coterie.results.run_group import output_folders
+    from coterie.results.read_runs import output_folders
 
     if inside := output_folders(folder):
         # More may follow, such as in a study, so nobody could say how far all of it is.

@@ -30,15 +30,16 @@ from coterie.experiments.config import (
     read_yaml,
     scenario_key,
 )
-from coterie.experiments.execution import CONFIG, Glimpse, Run, execute
+from coterie.experiments.execution import RoundMetrics, execute
 from coterie.experiments.failures import Failures, how_to_continue, resume_command
 from coterie.experiments.parallel_runs import Line, SideBySide
+from coterie.experiments.run_folder import CONFIG, RunFolder
+from coterie.experiments.run_summary import RunSummary
 from coterie.experiments.user_strategies import check_strategies
 from coterie.learning.choice import Tell, check_training, load_before_fork
 from coterie.learning.parallel import can_fork
 from coterie.models.architectures import architecture
 from coterie.processes.signals import stop_by_signal
-from coterie.results.final_table import Outcome
 from coterie.settings import Settings
 from coterie.simulation.simulation import check_world
 from coterie.storage.files import explained, locked, make_folder, read_small, write_text
@@ -48,8 +49,8 @@ from coterie.strategies import make_strategy
 EXPERIMENT = "experiment.yaml"
 MEMORY_SHARE = 0.5
 """How much of the free memory the models of runs side by side may take."""
-OnRound = Callable[[Run, Glimpse], None]
-OnEnd = Callable[[Run], None]
+OnRound = Callable[[RunFolder, RoundMetrics], None]
+OnEnd = Callable[[RunFolder], None]
 Execute = Callable[..., None]
 """What runs one run: called as `execution.execute` is."""
 
@@ -85,7 +86,7 @@ class Contents(Settings):
 class Experiment:
     """The runs of one folder."""
 
-    def __init__(self, folder: Path, runs: Sequence[Run], grid: Grid | None = None) -> None:
+    def __init__(self, folder: Path, runs: Sequence[RunFolder], grid: Grid | None = None) -> None:
         self.folder = folder
         self.runs = list(runs)
         self.grid = grid
@@ -145,7 +146,7 @@ class Experiment:
             if not folder.exists():
                 raise StorageError(f"There is no folder {folder}.")
             if (folder / CONFIG).exists():
-                return cls(folder, [Run(folder, read_yaml(folder / CONFIG))])
+                return cls(folder, [RunFolder(folder, read_yaml(folder / CONFIG))])
             if not path.exists():
                 raise StorageError(
                     f"{folder} is not the folder of a run: it has neither {EXPERIMENT} nor "
@@ -155,7 +156,7 @@ class Experiment:
         runs = []
         for name in contents.runs:
             try:
-                runs.append(Run(folder / name, read_yaml(folder / name / CONFIG)))
+                runs.append(RunFolder(folder / name, read_yaml(folder / name / CONFIG)))
             except CoterieError as error:
                 if on_damaged is None:
                     raise
@@ -163,9 +164,9 @@ class Experiment:
         return cls(folder, runs, contents.sweep)
 
     @property
-    def outcomes(self) -> list[Outcome]:
+    def summaries(self) -> list[RunSummary]:
         """What the finished runs reached, in order."""
-        return [reached for run in self.runs if (reached := run.outcome) is not None]
+        return [reached for run in self.runs if (reached := run.read_summary()) is not None]
 
     def run(
         self,
@@ -176,14 +177,14 @@ class Experiment:
         on_end: OnEnd | None = None,
         tell: Tell = print,
         execute: Execute = execute,
-    ) -> list[Outcome]:
+    ) -> list[RunSummary]:
         """Run, or resume, everything that has not finished; return what every run reached.
 
         `side_by_side` runs at a time share the threads; the results are the same bits. `execute`:
         who runs one of them, if that is not the simulator.
         """
         self.was_asked_to_stop = False
-        waiting = [run for run in self.runs if run.outcome is None]
+        waiting = [run for run in self.runs if run.read_summary() is None]
         strategies = {run.folder: run.config.strategy["name"] for run in waiting}
         check_strategies(strategies, resume_command(self.folder), tell)
         failures = Failures(self.folder, len(self.runs), len(waiting))
@@ -199,7 +200,7 @@ class Experiment:
             failures.explain(error)
             raise
         failures.raise_any()
-        return self.outcomes
+        return self.summaries
 
     def best_side_by_side(self, threads: int) -> int:
         """Return how many runs to run at a time: as many as threads, if runs and memory suffice.
@@ -207,7 +208,7 @@ class Experiment:
         Runs side by side never wait for each other, peers of one run do in every round; but each
         run has its own models.
         """
-        waiting = [run for run in self.runs if run.outcome is None]
+        waiting = [run for run in self.runs if run.read_summary() is None]
         if len(waiting) < threads or threads == 1:
             return 1
         needed = threads * max(_model_bytes(run.config) for run in waiting)
@@ -215,7 +216,7 @@ class Experiment:
 
     def _one_after_another(
         self,
-        waiting: Sequence[Run],
+        waiting: Sequence[RunFolder],
         failures: Failures,
         threads: int,
         audience: Audience,
@@ -238,7 +239,7 @@ class Experiment:
                 failed = stopped.__cause__
                 if isinstance(failed, CoterieError):
                     failures.add(run.folder.name, failed)
-                if failures.num_not_started or not (failed or run.outcome):
+                if failures.num_not_started or not (failed or run.read_summary()):
                     raise
                 self.was_asked_to_stop = True
             except CoterieError as error:
@@ -247,7 +248,7 @@ class Experiment:
 
     def _side_by_side(
         self,
-        waiting: Sequence[Run],
+        waiting: Sequence[RunFolder],
         failures: Failures,
         threads: int,
         count: int,
@@ -258,8 +259,8 @@ class Experiment:
 
         told: set[str] = set()
 
-        def listen(name: str, message: Glimpse | str) -> None:
-            if isinstance(message, Glimpse):
+        def listen(name: str, message: RoundMetrics | str) -> None:
+            if isinstance(message, RoundMetrics):
                 audience.on_round(by_name[name], message)
             elif message not in told:  # what many runs have to say is said by the first
                 told.add(message)
@@ -328,16 +329,16 @@ def run_name(config: RunConfig) -> str:
     return f"{config.label}-seed{config.seed}"
 
 
-def _new_runs(folder: Path, names: Sequence[str], configs: Sequence[RunConfig]) -> list[Run]:
+def _new_runs(folder: Path, names: Sequence[str], configs: Sequence[RunConfig]) -> list[RunFolder]:
     """Return runs that are about to be laid out; two of one name would overwrite each other."""
     for name, count in Counter(names).items():
         if count > 1:
             raise ConfigError(f"The run {name} is asked for {count} times; name it once.")
-    return [Run(folder / name, config) for name, config in zip(names, configs, strict=True)]
+    return [RunFolder(folder / name, config) for name, config in zip(names, configs, strict=True)]
 
 
 def _execute_beside(
-    run: Run, world: Scenario | None, threads: int, folder: Path, line: Line
+    run: RunFolder, world: Scenario | None, threads: int, folder: Path, line: Line
 ) -> None:
     """Execute a run in a process of its own; a world is one shared with other processes."""
     if world is not None:

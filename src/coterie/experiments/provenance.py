@@ -6,9 +6,11 @@ RUN/started.json holds the time and the command; the version stands in software.
 from __future__ import annotations
 
 import json
+import platform
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,17 @@ from coterie.errors import StorageError
 from coterie.storage.files import explained, write_text
 
 STARTED, SOFTWARE = "started.json", "software.json"
+PACKAGES = (
+    "coterie",
+    "torch",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "pyarrow",
+    "safetensors",
+    "pillow",
+)
+"""What can change results."""
 _AS_MODULE = ("coterie", "__main__.py")
 """The end of the path of the program that `python -m coterie` runs."""
 
@@ -40,6 +53,12 @@ def command_given() -> tuple[str, ...]:
     program = Path(sys.argv[0] if sys.argv else "")
     is_coterie = program.stem == "coterie" or program.parts[-2:] == _AS_MODULE
     return ("coterie", *sys.argv[1:]) if is_coterie else ()
+
+
+def software_versions() -> dict[str, str]:
+    """Return the versions of everything that can change results."""
+    versions = {package: metadata.version(package) for package in PACKAGES}
+    return {"python": platform.python_version(), "platform": platform.platform(), **versions}
 
 
 def write_start(folder: Path) -> None:

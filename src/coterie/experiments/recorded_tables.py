@@ -1,11 +1,9 @@
-"""The tables of one run, finished or not, up to its last round that is recorded in full."""
+"""The tables of one run, finished or not, up to its last complete round."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,24 +20,20 @@ _LARGEST_NUMBER = 1e100
 _CLUSTERS = ("cluster", "other_cluster", "step")
 
 
-@dataclass(frozen=True)
-class Recorded:
-    """What a run of one strategy with one seed has recorded so far."""
+class RecordedTables:
+    """Reads and checks the tables of a run, each once."""
 
-    label: str
-    seed: int
-    folder: Path
-    num_peers: int
-    read: Callable[[Path, str], pa.Table] = field(default=read_table, repr=False)
-    """Where tables come from, by folder and name."""
-    cluster_names: tuple[str, ...] = ()
-    """What the true clusters are called, by number; nothing for older runs that have not ended."""
-    _tables: dict[str, pa.Table] = field(default_factory=dict, repr=False)
-    kept: dict[Any, Any] = field(default_factory=dict, repr=False)
-    """What was worked out of the tables, for whoever asks again."""
+    def __init__(
+        self, folder: Path, num_peers: int, read: Callable[[Path, str], pa.Table] = read_table
+    ) -> None:
+        self.folder = folder
+        self.num_peers = num_peers
+        self.read = read
+        """Where tables come from, by folder and name."""
+        self._tables: dict[str, pa.Table] = {}
 
     def table(self, name: str) -> pa.Table:
-        """Return a table; while a run goes on, only rounds that all tables hold."""
+        """Return a table: only the rounds that all tables hold."""
         if name not in self._tables:
             last = self.last_round  # before anything else: a run may be going on
             table = self.read(self.folder, name)

@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object per line, in a file that cannot grow for ever."""
+"""Structured logs: one JSON object per line, in files of limited size."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LARGEST_BYTES, NUM_OLD = 10 * 2**20, 3
 
 
 class JsonLines(logging.Formatter):
-    """Writes a record, and the `fields` it was given, as one line of JSON."""
+    """Formats a record and its `fields` as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
@@ -34,7 +34,7 @@ class JsonLines(logging.Formatter):
 
 @contextmanager
 def logged(folder: Path) -> Iterator[None]:
-    """Write what happens in the peer of a folder to its log."""
+    """Write the log of the peer in a folder."""
     handler = RotatingFileHandler(
         folder / LOG, maxBytes=LARGEST_BYTES, backupCount=NUM_OLD, encoding="utf-8"
     )
@@ -52,5 +52,5 @@ def logged(folder: Path) -> Iterator[None]:
 
 
 def event(log: logging.Logger, what: str, **fields: Any) -> None:
-    """Log something that happened, with what is to be known about it."""
+    """Log an event with its fields."""
     log.info(what, extra={"fields": fields})

@@ -1,4 +1,4 @@
-"""Measures other peers' models on my data when they ask for it, while I train."""
+"""Scores other peers' models on this peer's data when they ask, also during training."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ from coterie.learning.trainer import (
     TrainingSettings,
     Workspace,
 )
-from coterie.peer.transport.interface import Vector
+from coterie.peer.wire.model import Vector
 
 
-class Judge:
-    """One model at a time, by a trainer of its own: mine may be busy for minutes."""
+class ModelScorer:
+    """Scores one model at a time with its own trainer: the main one may be busy for minutes."""
 
     def __init__(
-        self, world: World, build: Callable[[], nn.Module], settings: TrainingSettings, tell: Tell
+        self, data: World, build: Callable[[], nn.Module], settings: TrainingSettings, tell: Tell
     ) -> None:
-        self._world = world
+        self._data = data
         self._build = build
         self._settings = settings
         self._tell = tell
-        self._workspace = Workspace(world.pools)
+        self._workspace = Workspace(data.pools)
         self._trainer: Trainer | None = None
-        self._thread = ThreadPoolExecutor(1, "judge")
+        self._thread = ThreadPoolExecutor(1, "scorer")
 
     @property
     def metrics(self) -> frozenset[str]:
-        """What can be measured on data."""
-        return frozenset(("loss", "accuracy") if self._world.is_classification else ("loss",))
+        """The metrics that can be computed on this data."""
+        return frozenset(("loss", "accuracy") if self._data.is_classification else ("loss",))
 
-    async def measure(self, model: Vector, metric: str, round_number: int) -> float:
-        """Return the loss or accuracy of a model (P,) on my training data of a round."""
+    async def score(self, model: Vector, metric: str, round_number: int) -> float:
+        """Return the loss or accuracy of a model (P,) on this peer's training data of a round."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(
-            self._thread, self._measure, model, metric, self._world.step_of(round_number)
+            self._thread, self._score, model, metric, self._data.step_of(round_number)
         )
 
-    def _measure(self, model: Vector, metric: str, step: int) -> float:
+    def _score(self, model: Vector, metric: str, step: int) -> float:
         self._workspace.matrices = {"asked": model[np.newaxis]}
-        samples = self._world.enter(step)[0].train
+        samples = self._data.enter(step)[0].train
         (result,) = self._ready_trainer().evaluate(
             [EvaluateJob(ModelReference("asked", 0), samples)]
         )
@@ -57,20 +57,20 @@ class Judge:
         return result.loss if metric == "loss" else result.accuracy
 
     def _ready_trainer(self) -> Trainer:
-        # Made when first needed: most strategies never ask others.
+        # Made when first needed: most strategies never ask other peers for scores.
         if self._trainer is None:
             self._trainer = make_trainer(
                 self._build,
                 self._settings,
                 self._workspace,
                 threads=1,
-                is_classification=self._world.is_classification,
+                is_classification=self._data.is_classification,
                 tell=self._tell,
             )
         return self._trainer
 
     def close(self) -> None:
-        """Stop measuring."""
+        """Stop scoring."""
         self._thread.shutdown(wait=True, cancel_futures=True)
         if self._trainer is not None:
             self._trainer.close()

@@ -1,4 +1,4 @@
-"""The runtime that is one peer: the simulator's steps, with models that come over a network."""
+"""The runtime of one real peer: the rounds of the simulator, with models from a network."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.learning.trainer import EvaluateJob, ModelReference
-from coterie.peer.cost import Effort
-from coterie.peer.event_loop_bridge import Link
-from coterie.peer.transport.interface import Model, Part, Phase, Pulled, Vector
+from coterie.peer.cost import CostAccounting
+from coterie.peer.event_loop_bridge import EventLoopBridge
+from coterie.peer.transport.service_interface import PulledModel
+from coterie.peer.wire.model import Model, Part, Phase, Vector
 from coterie.runtime.best_models import Peers
 from coterie.runtime.driver import NUMBER_BYTES, Answers, Runtime
 from coterie.runtime.model_store import State
@@ -35,9 +36,9 @@ from coterie.strategies.requests import (
 from coterie.strategies.strategy import GroundTruth, Strategy
 
 ME = 0
-"""The only row of my state, and my own number: others are numbered from 1."""
+"""The only row of the state, and this peer's own number: others are numbered from 1."""
 HELD = "held "
-"""How the matrices of models begin that belong to others."""
+"""Prefix of the matrices that hold other peers' models."""
 ON_DATA = ("loss", "accuracy")
 UPDATES: dict[Metric, Part] = {
     "cosine-last-update": Part.LAST_UPDATE,
@@ -46,65 +47,65 @@ UPDATES: dict[Metric, Part] = {
 
 
 class NetworkRuntime(Runtime):
-    """Drives my strategy; runs in a thread of its own, and waits there for the network."""
+    """Drives the strategy in a thread of its own, which waits there for the network."""
 
     def __init__(
         self,
         state: State,
         strategy: Strategy,
-        link: Link,
+        bridge: EventLoopBridge,
         every_seconds: float = 0.0,
         samples_ratio: float = math.inf,
     ) -> None:
         super().__init__(state, [strategy])
         state.keep_for(strategy.required_metrics())
-        self._link = link
+        self._bridge = bridge
         self._every_seconds = every_seconds
         self._samples_ratio = samples_ratio
         self._begun_at = -math.inf
-        self._effort = Effort()
-        self._pulled: dict[int, Pulled] = {}
+        self._costs = CostAccounting()
+        self._pulled: dict[int, PulledModel] = {}
         self._weights: dict[int, float] = {}
-        """With which weights models were merged in this round."""
+        """Merge weights of this round, by peer."""
         self._last_round = -1
         self._present = np.array([ME])
-        """Whom I could ask when the round began, and myself."""
+        """Peers that could be asked when the round began, and this one."""
         self._handlers |= {
             kind: self._after_sending(self._handlers[kind]) for kind in (Receive, Merge, Train)
         }
 
     def start(self, now: Round) -> None:
-        """Round 0: train alone, and publish the result."""
-        self._state.trainer = self._effort.measured(self._state.trainer)
-        self._link.reach(now.number, Phase.ENTERED)
+        """Run round 0: train alone and publish the result."""
+        self._state.trainer = self._costs.wrap_trainer(self._state.trainer)
+        self._bridge.report_progress(now.number, Phase.ENTERED)
         super().start(now)
         self._publish(now.number)
-        now.efforts = self._effort.columns(self._link.waited_seconds)
+        now.efforts = self._costs.take_columns(self._bridge.waited_seconds)
 
     def _run(self, now: Round) -> None:
-        self._state.trainer = self._effort.measured(self._state.trainer)
-        self._link.rest(max(self._begun_at + self._every_seconds - time.monotonic(), 0))
+        self._state.trainer = self._costs.wrap_trainer(self._state.trainer)
+        self._bridge.sleep(max(self._begun_at + self._every_seconds - time.monotonic(), 0))
         self._begun_at = time.monotonic()
-        self._link.wait_for_others(now.number - 1, Phase.PUBLISHED)
-        self._link.reach(now.number, Phase.ENTERED)
-        self._present = np.array([ME, *self._link.known()], np.int64)
+        self._bridge.wait_for_others(now.number - 1, Phase.PUBLISHED)
+        self._bridge.report_progress(now.number, Phase.ENTERED)
+        self._present = np.array([ME, *self._bridge.reachable_peers()], np.int64)
         self._drive(now, self._everybody)
-        self._let_go()
+        self._release_held()
         self._finish(now, self._everybody)
         self._publish(now.number)
         now.arrivals = _arrival_columns(self._pulled, self._weights)
         self._pulled.clear()
         self._weights.clear()
         now.listed = _list_columns(self.strategies[ME].neighbours())
-        now.efforts = self._effort.columns(self._link.waited_seconds)
+        now.efforts = self._costs.take_columns(self._bridge.waited_seconds)
         # One cluster of everybody whose number may be recorded: nobody knows the true ones.
-        now.truth = GroundTruth(np.zeros(self._link.num_peers, np.int64))
+        now.truth = GroundTruth(np.zeros(self._bridge.num_peers, np.int64))
 
     def _known(self) -> Peers:
         return self._present
 
     def _exists(self, peer: int) -> bool:
-        return self._link.exists(peer)
+        return self._bridge.exists(peer)
 
     def _asked(self) -> Peers:
         return self._everybody
@@ -113,7 +114,7 @@ class NetworkRuntime(Runtime):
         request = requests[ME]
         self._check_targets(now, ME, request)
         offers = []
-        for number, pulled in self._link.fetch(request.peers, now.number - 1, self._parts()):
+        for number, pulled in self._bridge.fetch(request.peers, now.number - 1, self._parts()):
             if pulled is None:
                 size = self._state.layout.num_bytes
                 now.exchanges.add("fetch", ME, number, size, delivered=False)
@@ -124,7 +125,7 @@ class NetworkRuntime(Runtime):
         return {ME: offers}
 
     def _parts(self) -> frozenset[Part]:
-        """Return what I need of others: changes only if my strategy compares them."""
+        """Return the parts to fetch from others: updates only if the strategy compares them."""
         needs = self.strategies[ME].required_metrics()
         from_others = self._state.settings.initialisation == "independent"
         wanted = {Part.MODEL, Part.MESSAGE}
@@ -134,17 +135,20 @@ class NetworkRuntime(Runtime):
             wanted.add(Part.TOTAL_UPDATE)
         return frozenset(wanted)
 
-    def _hold(self, number: int, pulled: Pulled) -> Offer:
+    def _hold(self, number: int, pulled: PulledModel) -> Offer:
         self._pulled[number] = pulled
         self._held[ME][number] = pulled.model.vectors[Part.MODEL]
         return Offer(
             number,
-            self._believed(pulled.num_samples),
-            self._link.in_my_numbers(pulled.model.message),
+            self._limit_samples(pulled.num_samples),
+            self._bridge.to_local_numbers(pulled.model.message),
         )
 
-    def _believed(self, num_samples: int) -> int:
-        """Return how many samples another counts for: any number could crowd out my model."""
+    def _limit_samples(self, num_samples: int) -> int:
+        """Return the number of samples another peer may count for in a merge.
+
+        Without the limit, a false number could crowd out this peer's own model.
+        """
         return int(min(num_samples, self._samples_ratio * len(self._state.samples[ME].train)))
 
     def _score(self, now: Round, requests: dict[int, Score]) -> Answers:
@@ -164,8 +168,8 @@ class NetworkRuntime(Runtime):
         scores = zip(numbers, values, strict=True)
         return {ME: {number: value for number, value in scores if not math.isnan(value)}}
 
-    def _let_go(self) -> None:
-        """The round needs the models of others no longer."""
+    def _release_held(self) -> None:
+        """Release other peers' models, which the round needs no longer."""
         matrices = self._state.workspace.matrices
         for name in [name for name in matrices if name.startswith(HELD)]:
             del matrices[name]
@@ -176,7 +180,7 @@ class NetworkRuntime(Runtime):
         return ModelReference(name, 0)
 
     def _evaluated(self, numbers: list[int], metric: Metric) -> list[float]:
-        """Measure models I hold on my training data."""
+        """Return the metric of held models on this peer's training data."""
         state = self._state
         jobs = []
         for number in numbers:
@@ -185,14 +189,14 @@ class NetworkRuntime(Runtime):
         return [each.loss if metric == "loss" else each.accuracy for each in results]
 
     def _mine(self, metric: Metric) -> Vector:
-        """Return what is compared of my published model: its weights, or their change."""
+        """Return the published vector that a metric compares: the weights or their change."""
         return self._published(UPDATES.get(metric, Part.MODEL))
 
     def _theirs(self, number: int, metric: Metric) -> Vector:
         vectors = self._pulled[number].model.vectors
         part = UPDATES.get(metric, Part.MODEL)
         if part not in vectors and part == Part.TOTAL_UPDATE and self._state.initial is not None:
-            # All have begun alike, so I can tell the change from the model itself.
+            # All peers start from the same weights, so the model itself shows the change.
             change: Vector = vectors[Part.MODEL] - self._state.initial[ME]
             return change
         return vectors[part]
@@ -200,34 +204,34 @@ class NetworkRuntime(Runtime):
     def _ask_score(self, now: Round, requests: dict[int, AskScore]) -> Answers:
         request = requests[ME]
         self._check_targets(now, ME, request)
-        values = self._link.ask_score(request.peers, request.metric, now.number)
-        for judge in request.peers:
-            if judge in values:
+        values = self._bridge.ask_score(request.peers, request.metric, now.number)
+        for scorer in request.peers:
+            if scorer in values:
                 size = self._state.layout.num_bytes
-                now.exchanges.add("probe", judge, ME, size, delivered=True)
-        return {ME: {judge: value for judge, value in values.items() if not math.isnan(value)}}
+                now.exchanges.add("probe", scorer, ME, size, delivered=True)
+        return {ME: {scorer: value for scorer, value in values.items() if not math.isnan(value)}}
 
     def _report(self, now: Round, requests: dict[int, Report]) -> Answers:
         request = requests[ME]
         self._check_targets(now, ME, request)
-        for other in self._link.tell(request.values, now.number):
+        for other in self._bridge.tell(request.values, now.number):
             now.exchanges.replied(ME, other, NUMBER_BYTES)
         return {}
 
     def _receive_reports(self, now: Round, requests: dict[int, ReceiveReports]) -> Answers:
-        return {ME: self._link.listen(now.number)}
+        return {ME: self._bridge.listen(now.number)}
 
     def _send(self, now: Round, requests: dict[int, Send]) -> Answers:
         request = requests[ME]
         self._check_targets(now, ME, request)
-        for receiver in self._link.push(request.peers, now.number):
+        for receiver in self._bridge.push(request.peers, now.number):
             size = self._state.layout.num_bytes
             now.exchanges.add("push", receiver, ME, size, delivered=True)
         return {}
 
     def _receive(self, now: Round, requests: dict[int, Receive]) -> Answers:
-        self._link.wait_for_others(now.number, Phase.SENT)
-        arrivals = self._link.take_arrivals()
+        self._bridge.wait_for_others(now.number, Phase.SENT)
+        arrivals = self._bridge.take_pushed()
         return {ME: [self._hold(number, arrivals[number]) for number in sorted(arrivals)]}
 
     def _merge(self, now: Round, requests: dict[int, Merge]) -> Answers:
@@ -237,25 +241,25 @@ class NetworkRuntime(Runtime):
     def _after_sending(
         self, handle: Callable[[Round, dict[int, Any]], Answers]
     ) -> Callable[[Round, dict[int, Any]], Answers]:
-        """Before a request that comes after all sending, tell those who wait for it."""
+        """Return a handler that first reports that this peer sends nothing more in this round."""
 
-        def told(now: Round, requests: dict[int, Any]) -> Answers:
-            self._link.reach(now.number, Phase.SENT)
+        def handle_after(now: Round, requests: dict[int, Any]) -> Answers:
+            self._bridge.report_progress(now.number, Phase.SENT)
             return handle(now, requests)
 
-        return told
+        return handle_after
 
     def _publish(self, number: int) -> None:
-        """Offer what came out of a round to others."""
+        """Offer the result of a round to other peers."""
         parts = [Part.MODEL]
         parts += [Part.LAST_UPDATE] * (self._state.untrained is not None)
         parts += [Part.TOTAL_UPDATE] * (self._state.initial is not None)
         model = Model(
             {part: self._published(part).copy() for part in parts},
-            self._link.in_ids(self._messages[ME]),
+            self._bridge.to_ids(self._messages[ME]),
         )
         self._last_round = number
-        self._link.publish(number, len(self._state.samples[ME].train), model)
+        self._bridge.publish(number, len(self._state.samples[ME].train), model)
 
     def _published(self, part: Part) -> Vector:
         published: Vector = self._state.published[ME]
@@ -263,17 +267,17 @@ class NetworkRuntime(Runtime):
             return published
         start = self._state.untrained if part == Part.LAST_UPDATE else self._state.initial
         if start is None:
-            raise RuntimeError(f"'{part.name}' is asked for, but nobody kept what it needs.")
+            raise RuntimeError(f"'{part.name}' was requested, but its starting point was not kept.")
         change: Vector = published - start[ME]
         return change
 
     def save(self) -> dict[str, Any]:
-        """Return what must survive between rounds, as plain data."""
-        return {**super().save(), "round": self._last_round, **self._link.save()}
+        """Return the state to keep between rounds, as plain data."""
+        return {**super().save(), "round": self._last_round, **self._bridge.save()}
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Take back what `save` returned, and offer my model again."""
-        self._link.restore(saved)
+        """Restore what `save` returned, and offer the last model again."""
+        self._bridge.restore(saved)
         super().restore(saved)
         if saved["round"] >= 0:
             self._publish(saved["round"])
@@ -286,21 +290,21 @@ def _compared(metric: Metric, theirs: Vector, mine: Vector) -> float:
 def _list_columns(neighbours: npt.NDArray[np.int64] | None) -> dict[str, npt.NDArray[Any]]:
     if neighbours is None:
         return {}
-    nobody = np.zeros(len(neighbours), np.int32)
+    this_peer = np.zeros(len(neighbours), np.int32)
     others = neighbours.astype(np.int32)
-    return {"peer": nobody, "cluster": nobody, "other": others, "other_cluster": nobody}
+    return {"peer": this_peer, "cluster": this_peer, "other": others, "other_cluster": this_peer}
 
 
 def _arrival_columns(
-    pulled: Mapping[int, Pulled], weights: Mapping[int, float]
+    pulled: Mapping[int, PulledModel], weights: Mapping[int, float]
 ) -> dict[str, npt.NDArray[Any]]:
     if not pulled:
         return {}
     arrived = pulled.values()
-    nobody = np.zeros(len(pulled), np.int32)
+    this_peer = np.zeros(len(pulled), np.int32)
     return {
-        "peer": nobody,
-        "cluster": nobody,
+        "peer": this_peer,
+        "cluster": this_peer,
         "other": np.array(list(pulled), np.int32),
         "other_round": np.array([each.round for each in arrived], np.int32),
         "age_seconds": np.array([each.age_seconds for each in arrived]),

@@ -1,4 +1,4 @@
-"""What peer.yaml holds: who I am to others, what I train on, and how."""
+"""The settings of one peer, as peer.yaml holds them: its address, data, model and strategy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from coterie.errors import ConfigError
 from coterie.learning.trainer import TrainingSettings
 from coterie.peer.discovery.addresses import split_address
-from coterie.peer.transport.settings import TransportSettings
+from coterie.peer.transport_settings import TransportSettings
 from coterie.runtime.settings import BestBy, SimulationSettings, WatchSettings
 from coterie.settings import Settings, read_settings
 from coterie.strategies import DEFAULT_STRATEGY, make_strategy
@@ -18,21 +18,21 @@ from coterie.strategies.strategy import Strategy
 
 FUNCTION = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
 PEER_ID = r"^[0-9a-f]{64}$"
-EVERYWHERE = ("0.0.0.0", "[::]", "::")  # noqa: S104 — just what must not be advertised
+EVERYWHERE = ("0.0.0.0", "[::]", "::")  # noqa: S104 — listed because no peer may advertise them
 ENDLESS_ROUNDS = 10_000_000
-BELIEFS_EVERY = 10
-"""How often what an endless peer believes is recorded, in rounds."""
+ESTIMATES_EVERY = 10
+"""Rounds between recorded estimates of a peer without a last round."""
 
 
 class DataStep(Settings):
     """The data from a round on: either a file or a function."""
 
     round: int = Field(0, ge=0)
-    """From which round on."""
+    """The first round with these data."""
     file: Path | None = None
     """An .npz file, relative to peer.yaml."""
     function: str | None = Field(None, pattern=FUNCTION)
-    """module:function, which returns a coterie.PeerData; looked for beside peer.yaml first."""
+    """module:function, which returns a coterie.PeerData; searched beside peer.yaml first."""
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
@@ -42,14 +42,14 @@ class DataStep(Settings):
 
 
 class PeerModelSettings(Settings):
-    """What is trained; all peers must have the same."""
+    """The model to train; all peers must have the same."""
 
     name: str | None = None
     """One of the models of `coterie list`, or:"""
     function: str | None = Field(None, pattern=FUNCTION)
-    """module:function, which returns a new torch module; looked for beside peer.yaml first."""
+    """module:function, which returns a new torch module; searched beside peer.yaml first."""
     outputs: int | None = Field(None, ge=1)
-    """How many classes a named model tells apart, over all peers."""
+    """The number of classes of a named model, over all peers."""
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
@@ -64,34 +64,34 @@ class PeerConfig(Settings):
     listen: str = "0.0.0.0:7300"
     """The address to listen at, host:port; port 0: any that is free."""
     advertise: str | None = None
-    """Where others reach me, if that is not what I listen at."""
+    """The address at which others reach this peer, if it is not the one to listen at."""
     known: tuple[str, ...] = ()
-    """Addresses of a few peers, through which the others are found."""
+    """Addresses of a few peers, through which this peer finds the others."""
     roster: tuple[Annotated[str, Field(pattern=PEER_ID)], ...] = ()
-    """The ids of all peers in order, mine included: for comparisons with a simulation, in which
-    peers have numbers. When not given, peers are numbered as they are met."""
+    """The ids of all peers in order, this peer's included: for comparisons with a simulation, where
+    peers have numbers. Without it, peers are numbered as they are met."""
     data: tuple[DataStep, ...] = Field(min_length=1)
-    """A file or a function; or a list of them, each with the round from which on it counts."""
+    """A file or a function; or a list of them, each with its first round."""
     model: PeerModelSettings
     strategy: dict[str, Any] = Field(default={"name": DEFAULT_STRATEGY})
     """The strategy's name and its options, as in the simulator."""
     rounds: int | None = Field(None, ge=0)
-    """How many rounds; until stopped when not given."""
+    """The number of rounds; without it, the peer runs until stopped."""
     begin_with: int = Field(1, ge=0)
-    """How many others must be there before I begin, or `network.deadlines.round_seconds` pass;
-    with a roster it is everybody."""
+    """The number of other peers to wait for before the first round, for at most
+    `network.deadlines.round_seconds`; with a roster, all others."""
     every_seconds: float = Field(0.0, ge=0)
-    """A round begins so long after the one before at the earliest: data may come slowly."""
+    """The shortest time between the starts of two rounds, for data that come slowly."""
     synchronous: bool = False
     """Whether rounds are aligned with those of the others; otherwise each has its own pace."""
     linger_seconds: float = Field(60.0, ge=0)
-    """How long my last model is still offered, unless all others are as far before."""
+    """How long the last model is offered at the end, unless all others are as far before."""
     seed: int = Field(0, ge=0)
-    """What every draw depends on, along with my id; a common start needs the same for all."""
+    """The seed of all draws, along with the peer's id; a common start needs the same for all."""
     initialisation: Literal["common", "independent"] = "common"
     """Whether all peers start from the same random weights."""
     best: Literal["any", "trained"] = "any"
-    """Whether merged models may become my best, or only trained ones."""
+    """Whether merged models may become the best model, or only trained ones."""
     best_by: BestBy = "loss"
     """Validation loss, or validation accuracy averaged over the last 5 validations."""
     test_every: int = Field(10, ge=1)
@@ -112,7 +112,7 @@ class PeerConfig(Settings):
     @classmethod
     def _advertises(cls, address: str | None) -> str | None:
         if address is not None and split_address(address)[0] in EVERYWHERE:
-            raise ValueError("nobody can reach it; name this computer as others see it")
+            raise ValueError("no other peer can reach it; name this computer as others see it")
         return address
 
     @field_validator("known")
@@ -132,7 +132,9 @@ class PeerConfig(Settings):
     def _in_order(cls, steps: tuple[DataStep, ...]) -> tuple[DataStep, ...]:
         begins = [step.round for step in steps]
         if begins != sorted(set(begins)) or begins[0] != 0:
-            raise ValueError("the first data count from round 0, and each later ones from a later")
+            raise ValueError(
+                "the first data begin at round 0, and each step later than the one before"
+            )
         return steps
 
     @field_validator("strategy")
@@ -145,25 +147,25 @@ class PeerConfig(Settings):
     @classmethod
     def _watches_nobody(cls, watch: WatchSettings) -> WatchSettings:
         if watch.peers:
-            raise ValueError("a real peer cannot watch others; only watch.beliefs counts here")
+            raise ValueError("a real peer cannot watch others; only watch.beliefs applies here")
         return watch
 
     @model_validator(mode="after")
     def _aligned(self) -> Self:
         if self.synchronous and self.rounds is None:
-            raise ValueError("synchronous needs rounds: who is to know when the others have ended?")
+            raise ValueError("synchronous needs rounds: aligned peers must know the last round")
         return self
 
     def make_strategy(self) -> Strategy:
-        """Return my strategy."""
+        """Return the strategy."""
         return _peer_strategy(self.strategy)
 
     def simulation_settings(self) -> SimulationSettings:
-        """Return what a runtime needs to know of these settings."""
+        """Return the settings of the runtime."""
         rounds = ENDLESS_ROUNDS if self.rounds is None else self.rounds
         watch = self.watch
         if self.rounds is None and watch.beliefs:
-            watch = watch.model_copy(update={"beliefs": rounds // BELIEFS_EVERY})
+            watch = watch.model_copy(update={"beliefs": rounds // ESTIMATES_EVERY})
         return SimulationSettings(
             rounds=rounds,
             seed=self.seed,
@@ -177,7 +179,7 @@ class PeerConfig(Settings):
 
 
 def read_peer_config(path: Path) -> PeerConfig:
-    """Read peer.yaml; a folder means the one in it."""
+    """Read peer.yaml; a folder stands for the peer.yaml in it."""
     return read_settings(PeerConfig, path / "peer.yaml" if path.is_dir() else path)
 
 
@@ -187,7 +189,7 @@ def _peer_strategy(settings: dict[str, Any]) -> Strategy:
     if not isinstance(made, Strategy) or made.uses_ground_truth:
         needs = "the true clusters" if isinstance(made, Strategy) else "a server"
         raise ConfigError(
-            f"Strategy '{made.name}' needs {needs}, which real peers do not have; it is a "
-            f"yardstick for simulations. Use another, such as {DEFAULT_STRATEGY}."
+            f"Strategy '{made.name}' needs {needs}, which real peers do not have. Use another, "
+            f"such as {DEFAULT_STRATEGY}, or simulate this one with coterie run."
         )
     return made

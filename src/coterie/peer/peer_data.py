@@ -1,4 +1,4 @@
-"""What is mine: my data as a world of one peer, and my model."""
+"""The data and the model of one real peer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from coterie.models.architectures import architecture, check_fits
 from coterie.peer.peer_config import DataStep, PeerModelSettings
 
 
-class OwnWorld(World):
+class LocalPeerData(World):
     """The data of one peer, which may change from one round to the next."""
 
     def __init__(self, steps: Sequence[PeerData], begins: Sequence[int]) -> None:
@@ -33,9 +33,9 @@ class OwnWorld(World):
                 first.is_classification,
             ):
                 raise DataError(
-                    f"The data from round {begins[number]} on are of another kind than those from "
-                    f"round 0: samples of shape {part.input_shape} instead of {first.input_shape}, "
-                    "or values instead of classes."
+                    f"The data from round {begins[number]} on differ from those of round 0: "
+                    f"samples of shape {part.input_shape} instead of {first.input_shape}, or "
+                    "values instead of classes. Expected the same shape and type of targets."
                 )
         self.num_peers = 1
         self.cluster_names = ("unknown",)
@@ -47,20 +47,20 @@ class OwnWorld(World):
         self._views = [_moved(part.enter(0)[0], place) for place, part in enumerate(parts)]
 
     def step_of(self, round_number: int) -> int:
-        """Return which of the data count in a round."""
+        """Return the data step of a round."""
         return int(np.searchsorted(self._begins, round_number, side="right")) - 1
 
     def clusters(self, step: int) -> npt.NDArray[np.int64]:
-        """Return one cluster: nobody knows who belongs together."""
+        """Return one cluster: a real peer does not know the true clusters."""
         return np.zeros(1, np.int64)
 
     def enter(self, step: int) -> list[PeerSamples]:
-        """Return my views of a step."""
+        """Return the peer's samples in a step."""
         return [self._views[step]]
 
 
 def _moved(views: PeerSamples, pool: int) -> PeerSamples:
-    """Return the same views, into another of several pools."""
+    """Return the same samples as views of another pool."""
     return PeerSamples(
         *(
             Samples(pool, view.start, view.stop)
@@ -69,27 +69,27 @@ def _moved(views: PeerSamples, pool: int) -> PeerSamples:
     )
 
 
-def own_world(steps: Sequence[DataStep], folder: Path) -> OwnWorld:
-    """Read all data that are named in peer.yaml, which lies in `folder`."""
-    return OwnWorld([_read(step, folder) for step in steps], [step.round for step in steps])
+def read_local_data(steps: Sequence[DataStep], folder: Path) -> LocalPeerData:
+    """Read all data named in peer.yaml, which lies in `folder`."""
+    return LocalPeerData([_read(step, folder) for step in steps], [step.round for step in steps])
 
 
 def model_builder(
     settings: PeerModelSettings, world: World, folder: Path
 ) -> Callable[[], nn.Module]:
-    """Return what builds my model."""
+    """Return a function that builds the model."""
     if settings.function is not None:
         build = imported(settings.function, folder, "model.function")
         if not isinstance(build(), nn.Module):
-            raise ConfigError(f"model.function = {settings.function} returns no torch module.")
+            raise ConfigError(f"model.function = {settings.function} returns no new torch module.")
         return build
     named = architecture(str(settings.name))
     check_fits(named, world.input_shape)
     outputs = settings.outputs or (named.default_outputs if world.is_classification else 1)
     if world.num_outputs > outputs:
         raise ConfigError(
-            f"model.outputs is {outputs}, but my labels go up to {world.num_outputs - 1}. Set it "
-            "to the number of classes over all peers."
+            f"model.outputs is {outputs}, but the labels of this peer go up to "
+            f"{world.num_outputs - 1}. Set it to the number of classes over all peers."
         )
     return lambda: named.build(outputs)
 
@@ -103,11 +103,11 @@ def imported(name: str, folder: Path, setting: str) -> Callable[[], Any]:
         found = getattr(importlib.import_module(module_name), function_name)
     except (ImportError, AttributeError) as error:
         raise ConfigError(
-            f"{setting} = {name} cannot be found: {error}. It was looked for in {folder} and among "
-            "the installed packages."
+            f"{setting} = {name} cannot be found: {error}. Expected a function of a module in "
+            f"{folder} or of an installed package."
         ) from None
     if not callable(found):
-        raise ConfigError(f"{setting} = {name} is not a function.")
+        raise ConfigError(f"{setting} = {name} is not a function. Expected module:function.")
     return found  # type: ignore[no-any-return]
 
 
@@ -117,7 +117,7 @@ def _read(step: DataStep, folder: Path) -> PeerData:
     found = imported(str(step.function), folder, "data.function")()
     if not isinstance(found, PeerData):
         raise ConfigError(
-            f"data.function = {step.function} returned {type(found).__name__}, but a "
-            "coterie.PeerData was expected."
+            f"data.function = {step.function} returned {type(found).__name__}. Expected a "
+            "coterie.PeerData."
         )
     return found

@@ -1,4 +1,4 @@
-"""What a peer keeps of its rounds: records, checkpoints, its models, and how it is doing."""
+"""The output of a peer: records, checkpoints, models and its status."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import BinaryIO
 from pydantic import TypeAdapter, ValidationError
 
 from coterie.errors import StorageError
-from coterie.peer.discovery.members import Members
+from coterie.peer.discovery.address_book import AddressBook
 from coterie.runtime.checkpoints import Checkpoints
 from coterie.runtime.recorder import Recorder
 from coterie.runtime.round import Round
-from coterie.simulation.simulation import Simulation
+from coterie.runtime.round_runner import RoundRunner
 from coterie.storage.files import make_folder, read_small, write_atomically, write_text
 from coterie.storage.tensor_files import write_tensors
 
@@ -27,8 +27,8 @@ STATUS, PEERS, MODELS = "status.json", "peers.json", "models.safetensors"
 
 
 @dataclass(frozen=True)
-class Status:
-    """How a peer is doing, as it last said."""
+class PeerStatus:
+    """The status of a peer when it was last written."""
 
     name: str
     peer_id: str
@@ -37,17 +37,17 @@ class Status:
     state: str = "starting"
     """starting, running, finished or stopped."""
     round: int = -1
-    """The last round that has ended."""
+    """The last finished round."""
     rounds: int | None = None
     validation_accuracy: float | None = None
     validation_loss: float | None = None
     test_accuracy: float | None = None
     num_known: int = 0
-    """How many others could be asked."""
+    """The number of other peers that could be asked."""
     num_fetched: int = 0
-    """How many models came in the last round."""
+    """The number of models that arrived in the last round."""
     refused: Mapping[str, int] = field(default_factory=dict)
-    """What others sent or asked for and was refused, by reason."""
+    """What this peer refused of others, by reason."""
     failures: Mapping[str, int] = field(default_factory=dict)
     """What others did not answer, by reason."""
     updated: float = 0.0
@@ -55,48 +55,48 @@ class Status:
 
 
 class PeerRun:
-    """The folder in which a peer's rounds are recorded."""
+    """The folder with the records of a peer's rounds."""
 
-    def __init__(self, folder: Path, members: Members, rounds: int | None) -> None:
+    def __init__(self, folder: Path, address_book: AddressBook, rounds: int | None) -> None:
         self.folder = folder / RUN
         self._status_path = folder / STATUS
-        self._members = members
+        self._address_book = address_book
         self._num_named = 0
         make_folder(self.folder)
         self.recorder = Recorder(self.folder)
         self.checkpoints = Checkpoints(self.folder / "checkpoints")
-        identity = members.identity
-        self.status = Status(identity.name, identity.peer_id, os.getpid(), rounds=rounds)
+        identity = address_book.identity
+        self.status = PeerStatus(identity.name, identity.peer_id, os.getpid(), rounds=rounds)
 
-    def note(self, now: Round, **more: object) -> None:
-        """Take in a finished round, and what else there is to say; the recorder has it already."""
+    def record_round(self, now: Round, **more: object) -> None:
+        """Update the status after a recorded round; `more` is added to it."""
         self._name_peers()
         kinds = now.exchanges.kind
-        came = [
-            kind == "fetch" and here
-            for kind, here in zip(kinds, now.exchanges.delivered, strict=True)
+        has_arrived = [
+            kind == "fetch" and is_delivered
+            for kind, is_delivered in zip(kinds, now.exchanges.delivered, strict=True)
         ]
         tested = _known(now, "test_accuracy")
-        self.tell(
+        self.update_status(
             state="running",
             round=now.number,
             validation_accuracy=_known(now, "validation_accuracy_trained"),
             validation_loss=_known(now, "validation_loss_trained"),
             test_accuracy=self.status.test_accuracy if tested is None else tested,
-            num_fetched=sum(came),
+            num_fetched=sum(has_arrived),
             **more,
         )
 
-    def tell(self, **changes: object) -> None:
-        """Change the status and write it where `coterie peer status` finds it."""
+    def update_status(self, **changes: object) -> None:
+        """Change the status and write it for `coterie peer status`."""
         self.status = replace(self.status, **changes, updated=time.time())  # type: ignore[arg-type]
         write_text(self._status_path, json.dumps(asdict(self.status), indent=2), lasting=False)
 
-    def keep_models(self, simulation: Simulation) -> None:
-        """Keep my best model, which is the one to use, and my last."""
+    def keep_models(self, run: RoundRunner) -> None:
+        """Save the best model, which is the one to use, and the last one."""
 
         def fill(file: BinaryIO) -> str:
-            state = simulation.state
+            state = run.state
             metadata = {"layout": state.layout.fingerprint}
             write_tensors(file, {"best": state.best, "last": state.current}, metadata)
             return MODELS
@@ -104,24 +104,26 @@ class PeerRun:
         write_atomically(self.folder, fill)
 
     def _name_peers(self) -> None:
-        """Write down who is behind the numbers in the records."""
-        count = self._members.num_peers
+        """Write the ids and names behind the numbers in the records."""
+        count = self._address_book.num_peers
         if count != self._num_named:
-            ids = [self._members.id_of(number) for number in range(count)]
-            named = [{"id": each, "name": self._members.name_of(each)} for each in ids]
+            ids = [self._address_book.id_of(number) for number in range(count)]
+            named = [{"id": each, "name": self._address_book.name_of(each)} for each in ids]
             write_text(self.folder / PEERS, json.dumps(named, indent=2))
             self._num_named = count
 
 
-def read_status(folder: Path) -> Status | None:
-    """Return what a peer last said about itself; None if it has never run."""
+def read_status(folder: Path) -> PeerStatus | None:
+    """Return the status of a peer; None if it has never run."""
     path = folder / STATUS
     if not path.exists():
         return None
     try:
-        return TypeAdapter(Status).validate_json(read_small(path))
+        return TypeAdapter(PeerStatus).validate_json(read_small(path))
     except ValidationError:
-        raise StorageError(f"{path} is damaged; the peer writes it anew when it runs.") from None
+        raise StorageError(
+            f"{path} is damaged. Start the peer again: it writes a new one."
+        ) from None
 
 
 def _known(now: Round, measure: str) -> float | None:

@@ -1,4 +1,4 @@
-"""One peer as a process: starts everything, runs the rounds in a thread, and ends it all again."""
+"""One peer as a process: starts everything, runs the rounds in a thread, and shuts down."""
 
 from __future__ import annotations
 
@@ -19,51 +19,52 @@ import numpy as np
 from coterie.errors import ConfigError, Interrupted
 from coterie.learning.choice import Tell
 from coterie.models.layout import Layout
-from coterie.peer.discovery.discovery import Meeting
-from coterie.peer.discovery.members import Members
-from coterie.peer.event_loop_bridge import Link
+from coterie.peer.discovery.address_book import AddressBook
+from coterie.peer.discovery.discovery import Discovery
+from coterie.peer.event_loop_bridge import EventLoopBridge
 from coterie.peer.json_log import event, logged
-from coterie.peer.model_scoring import Judge
+from coterie.peer.model_scoring import ModelScorer
 from coterie.peer.network_runtime import NetworkRuntime
 from coterie.peer.peer_config import EVERYWHERE, PeerConfig, read_peer_config
-from coterie.peer.peer_data import model_builder, own_world
+from coterie.peer.peer_data import model_builder, read_local_data
 from coterie.peer.peer_run import PeerRun
 from coterie.peer.prometheus import metrics_served
-from coterie.peer.refusals import Rejections
+from coterie.peer.refusals import RefusalCounts
 from coterie.peer.security.identity import Identity, load_identity
 from coterie.peer.security.trust import TrustStore
-from coterie.peer.service import PeerHost
+from coterie.peer.service import PeerService
 from coterie.peer.stop_request import AT_FIRST, PeerStopRequest
-from coterie.peer.transport.context import Station
-from coterie.peer.transport.interface import Phase
+from coterie.peer.transport.context import PeerContext
 from coterie.peer.transport.peer_client import PeerClient
 from coterie.peer.transport.peer_server import PeerServer
+from coterie.peer.wire.model import Phase
 from coterie.randomness import Key
+from coterie.runtime.check_targets import check_targets
 from coterie.runtime.loop import advance_to_end, resume
 from coterie.runtime.round import Round
-from coterie.simulation.simulation import Simulation, check_targets
+from coterie.runtime.round_runner import RoundRunner
 from coterie.storage.files import locked
 
 STOP_SECONDS = 10.0
-"""How long a local training may go on after the peer was asked to stop."""
+"""How long local training may continue after a request to stop."""
 GRACE_SECONDS = 1.0
-"""How long others may finish what they are getting from me when I leave."""
+"""How long other peers may finish their transfers when this peer leaves."""
 MEET_SECONDS = 0.05
-"""How often a peer that waits for others looks whether they are there."""
+"""Interval for checking whether enough other peers are there."""
 _log = logging.getLogger(__name__)
 
 
 def run_peer(path: Path, tell: Tell, request: PeerStopRequest) -> None:
-    """Run the peer of a peer.yaml, or of the folder it lies in, until it has finished."""
+    """Run the peer of a peer.yaml, or of the folder with it, until it has finished."""
     config = read_peer_config(path)
     folder = path if path.is_dir() else path.parent
     identity = load_identity(folder)
     with locked(folder), logged(folder):
-        asyncio.run(Participant(folder, config, identity, tell, request).run())
+        asyncio.run(RunningPeer(folder, config, identity, tell, request).run())
 
 
-class Participant:
-    """Everything one peer consists of."""
+class RunningPeer:
+    """All parts of one peer, and the order in which they start and end."""
 
     def __init__(
         self,
@@ -77,148 +78,150 @@ class Participant:
         self._config = config
         self._identity = identity
         self._tell = tell
-        self._world = own_world(config.data, folder)
-        self._build = model_builder(config.model, self._world, folder)
+        self._data = read_local_data(config.data, folder)
+        self._build = model_builder(config.model, self._data, folder)
         self._strategy = config.make_strategy()
-        check_targets(self._world, self._strategy, config.simulation_settings())
+        check_targets(self._data, self._strategy, config.simulation_settings())
         trust = TrustStore(folder)
         others = [peer for peer in config.roster if peer != identity.peer_id]
-        self._members = Members(identity, trust, others, config.network.breaker)
+        self._address_book = AddressBook(identity, trust, others, config.network.breaker)
         layout = Layout.of(self._build())
-        self._station = Station(
+        self._context = PeerContext(
             identity,
             trust,
-            self._members,
+            self._address_book,
             layout,
             config.network,
             told_range=self._strategy.report_range,
             table_ranges=self._strategy.table_ranges,
         )
-        self._results = PeerRun(folder, self._members, config.rounds)
+        self._peer_run = PeerRun(folder, self._address_book, config.rounds)
         self._stop = threading.Event()
 
     async def run(self) -> None:
-        """Take part until all rounds are done, or somebody stops it."""
+        """Run until all rounds are done or the peer is asked to stop."""
         with self._stoppable() as stopped:
             await self._take_part(stopped)
 
     async def _take_part(self, stopped: asyncio.Future[None]) -> None:
-        judge = Judge(self._world, self._build, self._config.training, self._tell)
-        host = PeerHost(
-            judge,
+        scorer = ModelScorer(self._data, self._build, self._config.training, self._tell)
+        service = PeerService(
+            scorer,
             answers_scores=self._strategy.asks_for_scores(),
             takes_pushes=self._strategy.receives_models,
             listens=self._strategy.receives_reports,
             largest_inbox=self._config.network.limits.inbox_models,
         )
-        client = PeerClient(self._station)
+        client = PeerClient(self._context)
         deadlines = self._config.network.deadlines
         synchronous = self._config.synchronous
-        link = Link(client, self._members, host, deadlines, synchronous=synchronous)
+        bridge = EventLoopBridge(
+            client, self._address_book, service, deadlines, synchronous=synchronous
+        )
         metrics = metrics_served(
-            self._config.metrics_port, self._station, lambda: self._results.status
+            self._config.metrics_port, self._context, lambda: self._peer_run.status
         )
         try:
-            with metrics, self._simulation(link) as simulation:
-                await _in_thread(partial(self._resume, simulation))
+            with metrics, self._make_run(bridge) as run:
+                await _in_thread(partial(self._resume, run))
                 if stopped.done():
-                    self._raise_stopped(simulation)
-                async with self._serving(host, client, link) as meeting:
-                    await self._advance(simulation, link, meeting, stopped)
+                    self._raise_stopped(run)
+                async with self._serving(service, client, bridge) as discovery:
+                    await self._advance(run, bridge, discovery, stopped)
         finally:
             await client.close()
-            judge.close()
+            scorer.close()
 
-    def _simulation(self, link: Link) -> Simulation:
-        return Simulation(
-            self._world,
+    def _make_run(self, bridge: EventLoopBridge) -> RoundRunner:
+        return RoundRunner(
+            self._data,
             self._build,
-            lambda: self._strategy,
+            self._strategy,
             self._config.simulation_settings(),
-            keys=[_key(self._config, self._identity)],
-            make_runtime=lambda state, strategy: NetworkRuntime(
+            lambda state: NetworkRuntime(
                 state,
-                strategy,
-                link,
+                self._strategy,
+                bridge,
                 self._config.every_seconds,
                 self._config.network.limits.samples_ratio,
             ),
+            keys=[_key(self._config, self._identity)],
             tell=self._tell,
         )
 
-    def _resume(self, simulation: Simulation) -> None:
-        resume(simulation, self._results.recorder, self._results.checkpoints, self._tell)
-        if simulation.next_round > 0:
-            self._tell(f"Going on after round {simulation.next_round - 1}.")
+    def _resume(self, run: RoundRunner) -> None:
+        resume(run, self._peer_run.recorder, self._peer_run.checkpoints, self._tell)
+        if run.next_round > 0:
+            self._tell(f"Continuing after round {run.next_round - 1}.")
 
     @asynccontextmanager
     async def _serving(
-        self, host: PeerHost, client: PeerClient, link: Link
+        self, service: PeerService, client: PeerClient, bridge: EventLoopBridge
     ) -> AsyncIterator[asyncio.Task[None]]:
-        """Answer others and look for them meanwhile."""
-        server = PeerServer(self._station, host, client)
+        """Answer other peers and search for them inside this context."""
+        server = PeerServer(self._context, service, client)
         try:
             bound = await server.start(self._config.listen)
-            async with self._meeting(client, link, bound) as meeting:
-                yield meeting
+            async with self._discovering(client, bridge, bound) as discovery:
+                yield discovery
         finally:
             await server.stop(GRACE_SECONDS)
 
     @asynccontextmanager
-    async def _meeting(
-        self, client: PeerClient, link: Link, bound: str
+    async def _discovering(
+        self, client: PeerClient, bridge: EventLoopBridge, bound: str
     ) -> AsyncIterator[asyncio.Task[None]]:
-        """Say to others where this peer is, and look for them; say goodbye at the end."""
-        self._members.announce(self._config.advertise or advertised(bound))
-        rng = np.random.default_rng()  # whom to ask for addresses changes no result
+        """Announce this peer and search for others inside this context; say goodbye at the end."""
+        self._address_book.announce(self._config.advertise or advertised(bound))
+        rng = np.random.default_rng()  # which peers are asked for addresses changes no result
         known = self._config.known
-        meets = Meeting(client, self._members, known, rng, parts=lambda: link.parts)
-        meeting = asyncio.create_task(meets.run())
-        self._results.tell(address=self._members.my_address)
-        self._tell(f"{self._identity.name} is at {self._members.my_address}")
-        event(_log, "serving", address=self._members.my_address, peer=self._identity.peer_id)
+        searching = Discovery(client, self._address_book, known, rng, parts=lambda: bridge.parts)
+        discovery = asyncio.create_task(searching.run())
+        self._peer_run.update_status(address=self._address_book.my_address)
+        self._tell(f"{self._identity.name} listens at {self._address_book.my_address}.")
+        event(_log, "serving", address=self._address_book.my_address, peer=self._identity.peer_id)
         try:
-            yield meeting
+            yield discovery
         finally:
-            meeting.cancel()
-            await asyncio.gather(meeting, return_exceptions=True)
+            discovery.cancel()
+            await asyncio.gather(discovery, return_exceptions=True)
             await client.goodbye()
 
     async def _advance(
         self,
-        simulation: Simulation,
-        link: Link,
-        meeting: asyncio.Task[None],
+        run: RoundRunner,
+        bridge: EventLoopBridge,
+        discovery: asyncio.Task[None],
         stopped: asyncio.Future[None],
     ) -> None:
-        """Run the rounds in a thread until they end, or something ends them."""
-        await self._wait_for_company(meeting, stopped)
+        """Run the rounds in a thread until they end, or the peer is asked to stop."""
+        await self._wait_for_company(discovery, stopped)
         if stopped.done():
-            self._raise_stopped(simulation)
-        rounds = _in_thread(partial(self._run_rounds, simulation))
-        await _first_of(rounds, meeting, stopped)
+            self._raise_stopped(run)
+        rounds = _in_thread(partial(self._run_rounds, run))
+        await _first_of(rounds, discovery, stopped)
         if rounds.done() and not stopped.done():
             rounds.result()
-            self._finish(simulation)
-            await self._linger(link, meeting, stopped)
+            self._finish(run)
+            await self._linger(bridge, discovery, stopped)
             return
         self._stop.set()
-        link.stop()
+        bridge.stop()
         await asyncio.wait({rounds}, timeout=STOP_SECONDS)
         if not rounds.done():
-            _log.warning("a local training did not end in time and is given up")
+            _log.warning("local training did not end in time and is abandoned")
         elif not isinstance(rounds.exception(), Interrupted):
             rounds.result()
-        if meeting.done():
-            self._note_stopped(simulation)
-            meeting.result()
-        self._raise_stopped(simulation)
+        if discovery.done():
+            self._note_stopped(run)
+            discovery.result()
+        self._raise_stopped(run)
 
-    def _run_rounds(self, simulation: Simulation) -> None:
+    def _run_rounds(self, run: RoundRunner) -> None:
         advance_to_end(
-            simulation,
-            self._results.recorder,
-            self._results.checkpoints,
+            run,
+            self._peer_run.recorder,
+            self._peer_run.checkpoints,
             on_round=self._note,
             tell=self._tell,
             asked_to_stop=self._stop.is_set,
@@ -226,57 +229,59 @@ class Participant:
         )
 
     def _note(self, now: Round) -> None:
-        self._results.note(
+        self._peer_run.record_round(
             now,
-            num_known=len(self._members.known()),
-            refused=_by_reason(self._station.rejections),
-            failures=_by_reason(self._station.refusals),
+            num_known=len(self._address_book.reachable()),
+            refused=_by_reason(self._context.refused),
+            failures=_by_reason(self._context.failures),
         )
-        said = self._results.status
+        status = self._peer_run.status
         event(
             _log,
             "round",
             round=now.number,
-            validation_accuracy=said.validation_accuracy,
-            validation_loss=said.validation_loss,
-            num_known=said.num_known,
-            num_fetched=said.num_fetched,
+            validation_accuracy=status.validation_accuracy,
+            validation_loss=status.validation_loss,
+            num_known=status.num_known,
+            num_fetched=status.num_fetched,
         )
 
-    def _finish(self, simulation: Simulation) -> None:
-        self._results.keep_models(simulation)
-        self._results.tell(state="finished")
+    def _finish(self, run: RoundRunner) -> None:
+        self._peer_run.keep_models(run)
+        self._peer_run.update_status(state="finished")
 
     async def _wait_for_company(
-        self, meeting: asyncio.Task[None], stopped: asyncio.Future[None]
+        self, discovery: asyncio.Task[None], stopped: asyncio.Future[None]
     ) -> None:
-        """Wait until enough others are there to begin with, or patience ends."""
+        """Wait for enough other peers, up to the deadline of a round."""
         wanted = max(len(self._config.roster) - 1, 0) or self._config.begin_with
         deadline = time.monotonic() + self._config.network.deadlines.round_seconds
-        while len(self._members.known()) < wanted and not (stopped.done() or meeting.done()):
+        while len(self._address_book.reachable()) < wanted and not (
+            stopped.done() or discovery.done()
+        ):
             if time.monotonic() > deadline:
-                here = len(self._members.known())
-                self._tell(f"Beginning with {here} others instead of {wanted}.")
+                here = len(self._address_book.reachable())
+                self._tell(f"Starting with {here} other peers instead of {wanted}.")
                 return
             await asyncio.sleep(MEET_SECONDS)
 
     async def _linger(
         self,
-        link: Link,
-        meeting: asyncio.Task[None],
+        bridge: EventLoopBridge,
+        discovery: asyncio.Task[None],
         stopped: asyncio.Future[None],
     ) -> None:
-        """Offer the last model until the others are as far."""
+        """Offer the last model until the other peers are as far."""
         last = self._config.rounds or 0
         waiting = asyncio.create_task(
-            link.everybody_reaches(last, Phase.PUBLISHED, self._config.linger_seconds)
+            bridge.wait_until_reached(last, Phase.PUBLISHED, self._config.linger_seconds)
         )
-        await _first_of(waiting, meeting, stopped)
+        await _first_of(waiting, discovery, stopped)
         waiting.cancel()
 
     @contextmanager
     def _stoppable(self) -> Iterator[asyncio.Future[None]]:
-        """Yield what is done when the process is asked to stop."""
+        """Yield a future that is done when the process is asked to stop."""
         loop = asyncio.get_running_loop()
         stopped: asyncio.Future[None] = loop.create_future()
 
@@ -284,7 +289,7 @@ class Participant:
             if not stopped.done():
                 stopped.set_result(None)
                 with suppress(OSError):  # the terminal may be closed
-                    self._tell("Stopping. Press Ctrl-C again to quit at once.")
+                    self._tell("Stopping after this round. Press Ctrl-C again to quit immediately.")
 
         def wake() -> None:
             loop.call_soon_threadsafe(stop)
@@ -292,34 +297,36 @@ class Participant:
         with self._request.answered_by(wake):
             yield stopped
 
-    def _note_stopped(self, simulation: Simulation) -> None:
-        self._results.tell(state="stopped")
-        event(_log, "stopped", round=simulation.next_round - 1)
+    def _note_stopped(self, run: RoundRunner) -> None:
+        self._peer_run.update_status(state="stopped")
+        event(_log, "stopped", round=run.next_round - 1)
 
-    def _raise_stopped(self, simulation: Simulation) -> NoReturn:
-        """Say what is saved; it is for the process to say how to go on."""
-        self._note_stopped(simulation)
-        if simulation.next_round == 0:
+    def _raise_stopped(self, run: RoundRunner) -> NoReturn:
+        """Raise what was saved; the process adds how to continue."""
+        self._note_stopped(run)
+        if run.next_round == 0:
             raise Interrupted(AT_FIRST)
-        raise Interrupted(f"Stopped after round {simulation.next_round - 1}, which is saved.")
+        raise Interrupted(f"Stopped after round {run.next_round - 1}, which is saved.")
 
 
 def advertised(bound: str) -> str:
-    """Return where others reach whoever listens at an address; everywhere means this computer."""
+    """Return the address for others; a peer that listens everywhere is found by its host name."""
     host, _, port = bound.rpartition(":")
     return f"{socket.gethostname()}:{port}" if host in EVERYWHERE else bound
 
 
 def _key(config: PeerConfig, identity: Identity) -> Key:
-    """Return what my draws depend on: my number among all, if all are named, or my id."""
+    """Return the key of all draws: the position in the roster, or the id if there is no roster."""
     if not config.roster:
         return identity.peer_id
     if identity.peer_id not in config.roster:
-        raise ConfigError("The roster in peer.yaml does not name this peer's own id.")
+        raise ConfigError(
+            "The roster in peer.yaml does not list this peer's own id. Add it: coterie peer id"
+        )
     return config.roster.index(identity.peer_id)
 
 
-def _by_reason(rejections: Rejections) -> dict[str, int]:
+def _by_reason(rejections: RefusalCounts) -> dict[str, int]:
     return {reason.value: count for reason, count in rejections.total().items()}
 
 
@@ -328,11 +335,11 @@ async def _first_of(*futures: asyncio.Future[Any]) -> None:
 
 
 def _in_thread(work: Callable[[], None]) -> asyncio.Future[None]:
-    """Do something in a thread of its own, which does not keep the process from ending."""
+    """Run a function in a thread that does not keep the process alive."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
 
-    def tell(error: BaseException | None) -> None:
+    def set_result(error: BaseException | None) -> None:
         if done.cancelled():
             return
         if error is None:
@@ -344,10 +351,10 @@ def _in_thread(work: Callable[[], None]) -> asyncio.Future[None]:
         error: BaseException | None = None
         try:
             work()
-        except BaseException as raised:  # whatever it is, the caller is told
+        except BaseException as raised:  # any exception is passed on to the caller
             error = raised
         with suppress(RuntimeError):  # the loop may be closed already
-            loop.call_soon_threadsafe(tell, error)
+            loop.call_soon_threadsafe(set_result, error)
 
     threading.Thread(target=run, name="rounds", daemon=True).start()
     return done

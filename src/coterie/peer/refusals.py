@@ -1,4 +1,4 @@
-"""Why something from outside was refused: typed reasons, counted per peer, never a traceback."""
+"""Refusals of data and calls from outside: typed reasons, counted per peer, no tracebacks."""
 
 from __future__ import annotations
 
@@ -10,48 +10,48 @@ _log = logging.getLogger(__name__)
 
 
 class Reason(Enum):
-    """The reasons of the protocol; the value is what goes over the wire and into metrics."""
+    """The reasons of the protocol; the value is used on the wire and in metrics."""
 
     UNTRUSTED = "untrusted"
-    """The key is not, or no longer, among those trusted."""
+    """The key is not trusted, or not any more."""
     WRONG_VERSION = "wrong-version"
     WRONG_LAYOUT = "wrong-layout"
-    """Another model: its layout hash is not mine."""
+    """Another model: its layout hash differs."""
     MALFORMED = "malformed"
-    """Not what the protocol says: a header that is no JSON, a field out of range, a bad name."""
+    """Against the protocol: a header that is not JSON, a field out of range, a wrong name."""
     WRONG_NAMES = "wrong-names"
     WRONG_SHAPE = "wrong-shape"
     WRONG_DTYPE = "wrong-dtype"
     WRONG_OFFSETS = "wrong-offsets"
     """Tensors that overlap, leave gaps or lie outside the payload."""
     TOO_LARGE = "too-large"
-    """More bytes, tensors or entries than allowed, or than announced."""
+    """More bytes, tensors or entries than allowed or announced."""
     TRUNCATED = "truncated"
     WRONG_CHECKSUM = "wrong-checksum"
     NOT_FINITE = "not-finite"
     """NaN or infinite weights."""
     NORM = "norm"
-    """Finite weights, but of a norm no honest model has."""
+    """Finite weights with a norm that no honest model has."""
     BOMB = "bomb"
-    """Compressed data that grow beyond what was announced."""
+    """Compressed data that grow beyond the announced size."""
     BAD_SIGNATURE = "bad-signature"
     OUTDATED = "outdated"
-    """An address record or a goodbye older than what is known."""
+    """An address record or a goodbye older than the known one."""
     QUOTA = "quota"
-    """The peer has asked for more than its share."""
+    """The peer asked for more than its share."""
     BUSY = "busy"
     """Back-pressure: try again later."""
     GONE = "gone"
-    """The version asked for is no longer, or never was, offered."""
+    """The requested version is not offered any more, or never was."""
     NOT_WANTED = "not-wanted"
-    """A push to somebody whose strategy takes none, or a metric that cannot be measured."""
+    """A push to a peer whose strategy takes none, or a metric that cannot be computed."""
     LATE = "late"
-    """It did not come before the deadline."""
+    """It missed the deadline."""
     UNREACHABLE = "unreachable"
 
 
-class Rejected(Exception):  # noqa: N818 — what happened says more than -Error
-    """Something from outside was refused; `reason` says why for programs, the text for people."""
+class Refused(Exception):  # noqa: N818 — the protocol's word; it is an answer, not an error
+    """Something from outside was refused: `reason` is for programs, the text for people."""
 
     def __init__(self, reason: Reason, detail: str) -> None:
         super().__init__(f"{reason.value}: {detail}")
@@ -59,15 +59,15 @@ class Rejected(Exception):  # noqa: N818 — what happened says more than -Error
         self.detail = detail
 
 
-class Rejections:
-    """How often which peer was refused for which reason."""
+class RefusalCounts:
+    """Counts refusals by peer and reason."""
 
     def __init__(self, what: str = "refused") -> None:
         self._what = what
         self._counts: Counter[tuple[str, Reason]] = Counter()
 
     def count(self, peer_id: str, reason: Reason, detail: str = "") -> None:
-        """Note one refusal; the 1st, 2nd, 4th, 8th … of a kind are logged, not a flood of them."""
+        """Count one refusal; only the 1st, 2nd, 4th, 8th … of the same are logged."""
         self._counts[peer_id, reason] += 1
         count = self._counts[peer_id, reason]
         if count & (count - 1) == 0:
@@ -78,7 +78,9 @@ class Rejections:
 
     def of(self, peer_id: str) -> dict[Reason, int]:
         """Return the refusals of one peer."""
-        return {why: count for (who, why), count in self._counts.items() if who == peer_id}
+        return {
+            reason: count for (other, reason), count in self._counts.items() if other == peer_id
+        }
 
     def total(self) -> dict[Reason, int]:
         """Return the refusals of all peers together."""
@@ -88,5 +90,5 @@ class Rejections:
         return dict(total)
 
     def rows(self) -> list[tuple[str, Reason, int]]:
-        """Return who was refused why and how often."""
-        return [(who, why, count) for (who, why), count in self._counts.items()]
+        """Return all counts as rows of peer, reason and count."""
+        return [(other, reason, count) for (other, reason), count in self._counts.items()]

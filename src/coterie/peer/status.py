@@ -1,4 +1,4 @@
-"""How a peer is doing, as `coterie peer status` shows it."""
+"""The status of a peer, as `coterie peer status` prints it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
-from coterie.peer.peer_run import Status, read_status
+from coterie.peer.peer_run import PeerStatus, read_status
 from coterie.peer.security.identity import load_certificate
 from coterie.peer.security.trust import TrustStore
 from coterie.storage.files import is_locked
@@ -20,12 +20,12 @@ def status_json(folder: Path) -> str:
     """Return the status of the peer in a folder as JSON; null if it has never run."""
     found = read_status(folder)
     is_running = is_locked(folder)
-    said = None if found is None else {**asdict(found), "running": is_running}
-    return json.dumps(said, indent=2)
+    status = None if found is None else {**asdict(found), "running": is_running}
+    return json.dumps(status, indent=2)
 
 
 def status_table(folder: Path) -> Table:
-    """Return the status of the peer in a folder, one line for each thing it says."""
+    """Return the status of the peer in a folder as a table of names and values."""
     certificate = load_certificate(folder)
     found = read_status(folder)
     table = Table(title=certificate.name, title_justify="left", show_header=False, box=None)
@@ -42,19 +42,19 @@ def status_table(folder: Path) -> Table:
 
 def _trusted(folder: Path) -> str:
     names = [certificate.name for certificate in TrustStore(folder).certificates().values()]
-    return f"{len(names)}: {', '.join(sorted(names))}" if names else "nobody yet"
+    return f"{len(names)}: {', '.join(sorted(names))}" if names else "no peer yet"
 
 
-def _state(found: Status | None, *, is_running: bool) -> str:
+def _state(found: PeerStatus | None, *, is_running: bool) -> str:
     if found is None:
         return "starting" if is_running else "has never run"
     if is_running:
         return f"{found.state}, process {found.process}, at {found.address or 'no address yet'}"
-    # A peer that was killed could not say so.
-    return found.state if found.state in ("finished", "stopped") else "ended without a word"
+    # A killed peer could not write its end.
+    return found.state if found.state in ("finished", "stopped") else "ended unexpectedly"
 
 
-def _progress(found: Status) -> dict[str, str]:
+def _progress(found: PeerStatus) -> dict[str, str]:
     rounds = "until stopped" if found.rounds is None else f"of {found.rounds}"
     accuracies = {
         "validation": found.validation_accuracy,
@@ -65,11 +65,11 @@ def _progress(found: Status) -> dict[str, str]:
         "round": f"{found.round} {rounds}" if found.round >= 0 else "none yet",
         **{name: f"{value:.1%}" for name, value in accuracies.items() if value is not None},
         **({} if found.validation_loss is None else {"loss": f"{found.validation_loss:.4g}"}),
-        "others there": str(found.num_known),
-        "models fetched last": str(found.num_fetched),
+        "reachable peers": str(found.num_known),
+        "models in the last round": str(found.num_fetched),
         "refused": _counts(found.refused),
-        "not got": _counts(found.failures),
-        "said at": f"{when:%Y-%m-%d %H:%M:%S}",
+        "not received": _counts(found.failures),
+        "updated": f"{when:%Y-%m-%d %H:%M:%S}",
     }
 
 

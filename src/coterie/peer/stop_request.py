@@ -1,6 +1,6 @@
-"""Asks a peer to stop: Ctrl-C, SIGTERM and SIGHUP, from the first moment of its process on.
+"""Stops a peer on Ctrl-C, SIGTERM or SIGHUP, from the first moment of its process.
 
-Nothing here takes time to load: what a peer needs takes seconds, in which it may be stopped too.
+This module imports nothing slow, so that signals are handled while the rest loads.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Tell = Callable[[str], None]
 
 
 class PeerStopRequest(StopRequest):
-    """Whether the process of a peer was asked to stop, and what answers the request."""
+    """Whether the process of a peer was asked to stop, and the function that stops it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class PeerStopRequest(StopRequest):
 
     @contextmanager
     def loading(self) -> Iterator[None]:
-        """Put off requests: libraries that are interrupted while they load abort the process."""
+        """Delay requests: some libraries abort the process if loading them is interrupted."""
         self._is_loading = True
         try:
             yield
@@ -42,7 +42,7 @@ class PeerStopRequest(StopRequest):
 
     @contextmanager
     def answered_by(self, act: Callable[[], None]) -> Iterator[None]:
-        """Call a function on a request, also on one that has been made before."""
+        """Call a function on a request, even on one that was made before."""
         self._act = act
         try:
             if self.number is not None:
@@ -52,7 +52,7 @@ class PeerStopRequest(StopRequest):
             self._act = None
 
     def receive(self, number: int, frame: FrameType | None) -> None:
-        """Answer a signal; where nothing answers it yet, there is nothing to be ended in order."""
+        """Handle a signal; before the peer has started there is nothing to shut down."""
         if self.number is not None:
             if self.is_urged_by(number):
                 os._exit(Interrupted.exit_code)
@@ -66,12 +66,12 @@ class PeerStopRequest(StopRequest):
 
 @contextmanager
 def stoppable(folder: Path, tell: Tell) -> Iterator[PeerStopRequest]:
-    """Yield what knows whether the process was asked to stop; say how to continue if it was.
+    """Yield the stop request of this process; if it is stopped, print how to continue.
 
-    For the process of a peer only: afterwards it ends, and signals are ignored.
+    Only for the process of a peer: it must end afterwards, since signals are ignored from then on.
 
-    Ctrl-C is passed on as `Interrupted`, whose exit code tells a shell to stop as well. A service
-    that is asked to stop by SIGTERM or SIGHUP, and does, has succeeded.
+    Ctrl-C is passed on as `Interrupted`, whose exit code stops a calling shell script too. A peer
+    that is stopped by SIGTERM or SIGHUP ends with success, as a service should.
     """
     request = PeerStopRequest()
     with _handled(request):
@@ -90,11 +90,11 @@ def stoppable(folder: Path, tell: Tell) -> Iterator[PeerStopRequest]:
 def _handled(request: PeerStopRequest) -> Iterator[None]:
     """Let a request receive the signals.
 
-    Afterwards there is nothing left to stop, but it takes a second until libraries have ended,
-    and a signal must not change how the process ends.
+    Afterwards they are ignored: libraries take a second to end, and a signal must not change how
+    the process ends.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield  # signals reach the main thread only
+        yield  # only the main thread receives signals
         return
     with handled_by(request.receive, always=[signal.SIGTERM], afterwards=signal.SIG_IGN):
         yield

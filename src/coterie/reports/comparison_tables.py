@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from coterie.results.comparison import Compared, Line, Value
-from coterie.results.run_group import about_poison
+from coterie.results.read_runs import about_poison
 from coterie.results.statistics import LEVELS, MIN_SEEDS, TEST, Difference
 
 UNKNOWN = "–"
@@ -131,7 +131,7 @@ def _notes(compared: Compared) -> Iterator[str]:
                 run = entry.run
                 yield (
                     f"{UNFINISHED} {line.label} with seed {run.seed} has not finished: round "
-                    f"{run.recorded.last_round} of {run.config.rounds}, last tested after round "
+                    f"{run.last_round} of {run.config.rounds}, last tested after round "
                     f"{run.last_tested}; no difference counts it."
                 )
     yield from about_poison(

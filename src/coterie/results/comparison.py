@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 
 from coterie.errors import ConfigError, nearest
 from coterie.experiments.published.published_table import Comparison, PublishedResult
-from coterie.results.final_table import Column, confidence, result_columns
+from coterie.experiments.run_folder import RunFolder
 from coterie.results.measures import Entry, Measure, entry, usual_measure
 from coterie.results.published_comparison import comparison
-from coterie.results.run_group import FoundRun, Gathered
-from coterie.results.statistics import Difference, corrected, paired_difference
+from coterie.results.read_runs import Runs
+from coterie.results.result_columns import Column, result_columns
+from coterie.results.statistics import Difference, confidence, corrected, paired_difference
 
 USUAL_BASELINE = "local"
 """What collaboration has to beat, where it is among the strategies."""
@@ -81,21 +82,21 @@ class Compared:
         return max(means, key=lambda label: -math.inf if math.isnan(means[label]) else means[label])
 
 
-def compare(gathered: Gathered, measure: Measure | None, baseline: str | None) -> list[Compared]:
+def compare(gathered: Runs, measure: Measure | None, baseline: str | None) -> list[Compared]:
     """Compare the runs of each preset; what cannot be compared stands in tables of its own."""
-    labels = list(dict.fromkeys(run.label for run in gathered.runs))
+    labels = list(dict.fromkeys(run.label for run in gathered))
     if baseline is not None and baseline not in labels:
         raise ConfigError(
             f"--baseline {baseline}: no such strategy is here.{nearest(baseline, labels)}"
         )
-    groups: dict[tuple[str, int, bool], list[FoundRun]] = {}
-    for run in gathered.runs:
+    groups: dict[tuple[str, int, bool], list[RunFolder]] = {}
+    for run in gathered:
         key = (run.config.preset, len(run.cluster_names), run.is_accuracy)
         groups.setdefault(key, []).append(run)
     return [_compared(runs, measure, baseline) for runs in groups.values()]
 
 
-def _compared(runs: Sequence[FoundRun], measure: Measure | None, baseline: str | None) -> Compared:
+def _compared(runs: Sequence[RunFolder], measure: Measure | None, baseline: str | None) -> Compared:
     usual = usual_measure(runs[0])
     chosen = measure or usual
     if "accuracy" in chosen and not runs[0].is_accuracy:
@@ -110,7 +111,7 @@ def _compared(runs: Sequence[FoundRun], measure: Measure | None, baseline: str |
     columns = [
         column
         for column in result_columns(
-            [each.outcome for each in entries], published.table if published else None
+            [each.summary for each in entries], published.table if published else None
         )
         if column.has_interval
     ]
@@ -121,9 +122,9 @@ def _compared(runs: Sequence[FoundRun], measure: Measure | None, baseline: str |
     return Compared(
         runs[0].config.preset,
         chosen,
-        entries[0].outcome.is_accuracy,
+        entries[0].summary.is_accuracy,
         tuple(column.title for column in columns),
-        columns[len(entries[0].outcome.cluster_names)].title,
+        columns[len(entries[0].summary.cluster_names)].title,
         tuple(_lines(by_label, columns, against, published)),
         against,
         published,
@@ -132,11 +133,11 @@ def _compared(runs: Sequence[FoundRun], measure: Measure | None, baseline: str |
 
 def _with_common_names(entries: Sequence[Entry]) -> list[Entry]:
     """Number the clusters where their names differ, such as labels drawn by each seed."""
-    names = {each.outcome.cluster_names for each in entries}
+    names = {each.summary.cluster_names for each in entries}
     if len(names) == 1:
         return list(entries)
-    common = tuple(f"cluster {number}" for number in range(len(entries[0].outcome.cluster_names)))
-    return [replace(each, outcome=replace(each.outcome, cluster_names=common)) for each in entries]
+    common = tuple(f"cluster {number}" for number in range(len(entries[0].summary.cluster_names)))
+    return [replace(each, summary=replace(each.summary, cluster_names=common)) for each in entries]
 
 
 def _baseline(labels: Sequence[str], asked: str | None) -> str | None:
@@ -176,7 +177,7 @@ def _differences(
         return {}
     values = {
         # Half a run is not held against a whole one.
-        label: {each.run.seed: column.ours(each.outcome) for each in entries if each.is_finished}
+        label: {each.run.seed: column.ours(each.summary) for each in entries if each.is_finished}
         for label, entries in by_label.items()
     }
     found = {
@@ -194,7 +195,7 @@ def _value(
     difference: Difference | None,
     result: PublishedResult | None,
 ) -> Value:
-    mean, width = confidence([column.ours(each.outcome) for each in entries])
+    mean, width = confidence([column.ours(each.summary) for each in entries])
     if result is None:
         return Value(mean, width, difference)
     return Value(mean, width, difference, column.theirs(result), column.interval(result))

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from coterie.errors import StorageError
+from coterie.experiments.run_folder import RunFolder
+from coterie.experiments.run_summary import RunSummary, summarise
 from coterie.results.analyses.columns import mean
-from coterie.results.final_table import Outcome, outcome
-from coterie.results.run_group import FoundRun
 
 Measure: TypeAlias = Literal[
     "test-accuracy", "test-loss", "validation-accuracy", "validation-loss", "train-loss"
@@ -32,8 +32,8 @@ _COLUMNS: dict[Measure, str] = {
 class Entry:
     """One run in a comparison."""
 
-    run: FoundRun
-    outcome: Outcome
+    run: RunFolder
+    summary: RunSummary
     """By the measure that is compared."""
     models_per_peer: float
     """Sent and received so far, probes included."""
@@ -49,20 +49,20 @@ class Entry:
         return self.run.finished is not None
 
 
-def usual_measure(run: FoundRun) -> Measure:
+def usual_measure(run: RunFolder) -> Measure:
     """Return what the final table of a run shows: the test of the best models by validation."""
     return "test-accuracy" if run.is_accuracy else "test-loss"
 
 
-def entry(run: FoundRun, measure: Measure) -> Entry:
+def entry(run: RunFolder, measure: Measure) -> Entry:
     """Return what a run reached, or has reached so far, and what it cost."""
-    timings = run.recorded.table("timings")
-    traffic = run.finished or outcome(
-        run.recorded.table("metrics"), run.label, run.seed, (), is_accuracy=run.is_accuracy
+    timings = run.table("timings")
+    traffic = run.finished or summarise(
+        run.table("metrics"), run.label, run.seed, (), is_accuracy=run.is_accuracy
     )
     return Entry(
         run,
-        run.outcome if measure == usual_measure(run) else _outcome(run, measure),
+        run.summary if measure == usual_measure(run) else _summary_by(run, measure),
         traffic.models_per_peer,
         traffic.megabytes_per_peer,
         _probes_per_peer(run),
@@ -71,15 +71,15 @@ def entry(run: FoundRun, measure: Measure) -> Entry:
     )
 
 
-def _outcome(run: FoundRun, measure: Measure) -> Outcome:
-    """Return the outcome of a run by another measure: every peer's last known value."""
-    metrics = run.recorded.table("metrics")
-    values = _last_known(metrics, _COLUMNS[measure], run.recorded.num_peers)
+def _summary_by(run: RunFolder, measure: Measure) -> RunSummary:
+    """Return the summary of a run by another measure: every peer's last known value."""
+    metrics = run.table("metrics")
+    values = _last_known(metrics, _COLUMNS[measure], run.num_peers)
     last = metrics.filter(pc.equal(metrics["round"], pc.max(metrics["round"])))
     clusters = last["cluster"].to_numpy()[np.argsort(last["peer"].to_numpy())]
     groups = (values[clusters == number] for number in range(len(run.cluster_names)))
     return replace(
-        run.outcome,
+        run.summary,
         cluster_means=tuple(mean(group) for group in groups),
         mean=mean(values),
         is_accuracy="accuracy" in measure,
@@ -95,11 +95,11 @@ def _last_known(metrics: pa.Table, column: str, num_peers: int) -> npt.NDArray[n
     return values
 
 
-def _probes_per_peer(run: FoundRun) -> float:
+def _probes_per_peer(run: RunFolder) -> float:
     try:
-        exchanges = run.recorded.table("exchanges")
+        exchanges = run.table("exchanges")
     except StorageError:  # what the run reached is known all the same
         return math.nan
     probes = exchanges.filter(pc.equal(exchanges["kind"], "probe"))
     delivered = pc.sum(probes["delivered"]).as_py() or 0
-    return float(probes.num_rows + delivered) / run.recorded.num_peers
+    return float(probes.num_rows + delivered) / run.num_peers

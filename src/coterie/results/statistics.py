@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 from scipy import stats
 
-from coterie.results.final_table import confidence
+from coterie.experiments.run_summary import known_mean
 
 TEST = "two-sided paired t-test"
 LEVELS = (0.001, 0.01, 0.05)
@@ -81,3 +82,13 @@ def corrected(differences: Mapping[str, Difference]) -> dict[str, Difference]:
         largest = max(largest, min(1.0, raised))
         found[label] = replace(differences[label], corrected=largest)
     return found
+
+
+def confidence(values: npt.ArrayLike) -> tuple[float, float]:
+    """Return mean and half width of the 95% interval (Student's t); NaN width for one value."""
+    known = np.asarray(values, dtype=float)
+    known = known[~np.isnan(known)]
+    if len(known) < 2:
+        return known_mean(known), math.nan
+    error = known.std(ddof=1) / math.sqrt(len(known))
+    return known_mean(known), float(stats.t.ppf(0.975, len(known) - 1) * error)

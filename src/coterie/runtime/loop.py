@@ -1,4 +1,4 @@
-"""Runs a simulation to its end: records, checkpoints, resumes, and stops cleanly when asked to."""
+"""Runs a run to its end: records, checkpoints, resumes, and stops cleanly when asked to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from coterie.processes.signals import stop_by_signal, stopper
 from coterie.runtime.checkpoints import Checkpoints
 from coterie.runtime.recorder import Recorder
 from coterie.runtime.round import Round
-from coterie.simulation.simulation import Simulation
+from coterie.runtime.round_runner import RoundRunner
 
 RECORDS = "records"
 """Under which name a checkpoint keeps them."""
@@ -27,7 +27,7 @@ class Advancing(TypedDict, total=False):
 
 
 def run_to_end(
-    simulation: Simulation,
+    run: RoundRunner,
     recorder: Recorder,
     checkpoints: Checkpoints | None = None,
     *,
@@ -36,12 +36,12 @@ def run_to_end(
 ) -> bool:
     """Resume, if there is something to, and advance until finished; see `advance_to_end`."""
     if checkpoints is not None:
-        resume(simulation, recorder, checkpoints, tell)
-    return advance_to_end(simulation, recorder, checkpoints, tell=tell, **how)
+        resume(run, recorder, checkpoints, tell)
+    return advance_to_end(run, recorder, checkpoints, tell=tell, **how)
 
 
 def advance_to_end(
-    simulation: Simulation,
+    run: RoundRunner,
     recorder: Recorder,
     checkpoints: Checkpoints | None = None,
     *,
@@ -64,23 +64,23 @@ def advance_to_end(
     """
     with nullcontext(asked_to_stop) if asked_to_stop else stop_by_signal(tell) as asked:
         try:
-            while not simulation.finished:
-                now = simulation.advance()
+            while not run.finished:
+                now = run.advance()
                 recorder.add(now)
                 if on_round is not None:
                     on_round(now)
                 stop = asked()
-                due = now.number % checkpoint_every == 0 or simulation.finished or stop
+                due = now.number % checkpoint_every == 0 or run.finished or stop
                 if checkpoints is not None and due:
                     # Records first: a checkpoint promises that everything before it is recorded.
-                    saved = simulation.save()
+                    saved = run.save()
                     if records_in_checkpoints:
                         saved[RECORDS] = recorder.pending()
                     else:
                         recorder.flush()
-                    checkpoints.write(simulation.next_round, saved)
+                    checkpoints.write(run.next_round, saved)
                 recorder.flush_if_due()
-                if stop and not simulation.finished:
+                if stop and not run.finished:
                     raise Interrupted(f"Stopped by {stopper(asked)} after round {now.number}.")
         finally:
             recorder.flush()
@@ -88,13 +88,11 @@ def advance_to_end(
         return asked()
 
 
-def resume(
-    simulation: Simulation, recorder: Recorder, checkpoints: Checkpoints, tell: Tell
-) -> None:
+def resume(run: RoundRunner, recorder: Recorder, checkpoints: Checkpoints, tell: Tell) -> None:
     """Continue from the newest checkpoint that is not damaged."""
     saved = checkpoints.read_newest(tell)
     if saved is not None:
-        simulation.restore(saved)
-    recorder.rewind(simulation.next_round)
+        run.restore(saved)
+    recorder.rewind(run.next_round)
     if saved is not None:
         recorder.take_back(saved.get(RECORDS, {}))

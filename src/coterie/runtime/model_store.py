@@ -54,6 +54,7 @@ class State:
         build: Callable[[], nn.Module],
         layout: Layout,
         settings: SimulationSettings,
+        make_trainer: Callable[[Workspace], Trainer],
         num_server_models: int = 0,
         *,
         distinct_server_models: bool = False,
@@ -76,7 +77,7 @@ class State:
         # Kept only for strategies that measure the change of models.
         self.initial: Matrix | None = None
         self.untrained: Matrix | None = None
-        self.poisoning = Poisoning(settings, world, layout, self.keys)
+        self.poisoning = Poisoning(settings.poison, world, layout, self.keys, settings.seed)
         self.workspace = Workspace(
             self.poisoning.pools,
             {
@@ -85,7 +86,6 @@ class State:
                 "server": self.server,
             },
         )
-        self.trainer: Trainer
         self.network = Network(settings.network, world.num_peers, settings.seed)
         self._latest = np.full((2, world.num_peers), np.nan)
         self._validated: dict[int, Evaluation] = {}
@@ -97,6 +97,8 @@ class State:
         self._bests = self._make_bests(settings)
         self.restraint = Restraint(settings.training.epochs, world.num_peers)
         self.progress.tireless = self.poisoning.peers
+        self.enter(0)
+        self.trainer = make_trainer(self.workspace)
 
     def _make_bests(self, settings: SimulationSettings) -> dict[str, Bests]:
         """Return the bests by the rule that counts, and those it is compared with."""

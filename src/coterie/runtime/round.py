@@ -68,6 +68,12 @@ class Round:
         """Those who take part: online and not stopped."""
         return np.flatnonzero(self.online & ~self.stopped)
 
+    def leave_out(self, poisoned: npt.NDArray[np.bool_]) -> None:
+        """Mark poisoned peers (K,) and forget what was measured of them."""
+        self.poisoned = poisoned
+        for values in self.measures.values():
+            values[poisoned] = np.nan
+
     def tables(self) -> dict[str, Columns]:
         """Return the columns of every table this round adds rows to."""
         optional = {

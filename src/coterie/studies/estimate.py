@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from coterie.experiments.config import RunConfig
-from coterie.experiments.execution import Run
+from coterie.experiments.run_folder import RunFolder
 from coterie.models.architectures import architecture
 from coterie.runtime.run_tables import read_table
 
@@ -49,7 +49,9 @@ def _of_one_sample(name: str) -> int:
     return total
 
 
-def seconds_left(waiting: Iterable[RunConfig], finished: Iterable[Run], threads: int) -> float:
+def seconds_left(
+    waiting: Iterable[RunConfig], finished: Iterable[RunFolder], threads: int
+) -> float:
     """Return about how many seconds runs will take, measured by those that have finished."""
     done = seconds = 0.0
     for run in finished:

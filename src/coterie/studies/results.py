@@ -16,18 +16,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import TypeAdapter, ValidationError
 
+from coterie.attacks.poison_settings import PoisonSettings
 from coterie.data.drift import NoDrift
 from coterie.errors import CoterieError, StorageError
 from coterie.experiments.config import RunConfig
-from coterie.experiments.execution import Run
 from coterie.experiments.experiment import EXPERIMENT, Experiment
-from coterie.experiments.recorded_tables import Recorded
+from coterie.experiments.run_folder import RunFolder
+from coterie.experiments.run_summary import RunSummary
 from coterie.results.analyses.columns import by_round, columns, mean, of_all_peers
 from coterie.results.analyses.neighbours import fetched_precision
 from coterie.results.analyses.recovery import recovery, recovery_per_shift
 from coterie.results.analyses.unfetched import never_fetched, unfetched_at_the_end
-from coterie.results.final_table import Outcome
-from coterie.runtime.settings import PoisonSettings
 from coterie.storage.files import explained
 from coterie.studies.base import Setting, Study
 
@@ -148,20 +147,19 @@ def _finished(folder: Path, problems: list[str]) -> dict[tuple[str, int], _Finis
         return {}
     for run in runs:
         try:
-            if (outcome := run.outcome) is not None:
+            if (outcome := run.read_summary()) is not None:
                 found[run.config.label, run.config.seed] = _read(run, outcome)
         except StorageError as error:
             tell(error)
     return dict(sorted(found.items(), key=lambda item: item[0][1]))
 
 
-def _read(run: Run, outcome: Outcome) -> _Finished:
+def _read(run: RunFolder, outcome: RunSummary) -> _Finished:
     config = run.config
-    recorded = Recorded(config.label, config.seed, run.folder, config.peers.count)
-    metrics = recorded.table("metrics")
+    metrics = run.metrics
     measure = "accuracy" if outcome.is_accuracy else "loss"
-    early = [_own_cluster(recorded, number) for number in EARLY]
-    timings = columns(recorded.table("timings"))
+    early = [_own_cluster(run, number) for number in EARLY]
+    timings = columns(run.timings)
     result = Result(
         setting="",
         group="",
@@ -176,7 +174,7 @@ def _read(run: Run, outcome: Outcome) -> _Finished:
         lost=math.nan,
         own_cluster_10=early[0],
         own_cluster_20=early[1],
-        never_fetched=_never_fetched(recorded),
+        never_fetched=_never_fetched(run),
         **_under_drift(config, metrics, measure),
         models_per_peer=outcome.models_per_peer,
         cpu_seconds=_median(timings["cpu_seconds"][timings["round"] > 0]),
@@ -196,16 +194,16 @@ def _last(metrics: pa.Table, column: str, num_peers: int) -> Values:
     return values
 
 
-def _own_cluster(recorded: Recorded, number: int) -> float:
-    detail = fetched_precision(recorded.table("neighbours"))
+def _own_cluster(run: RunFolder, number: int) -> float:
+    detail = fetched_precision(run.neighbours)
     if not detail.num_rows:
         return math.nan
     every = columns(of_all_peers(detail), "round", "precision")
     return mean(every["precision"][np.abs(every["round"] - number) <= AROUND])
 
 
-def _never_fetched(recorded: Recorded) -> float:
-    detail = never_fetched(recorded.table("exchanges"), recorded.table("metrics"))
+def _never_fetched(run: RunFolder) -> float:
+    detail = never_fetched(run.exchanges, run.metrics)
     if not detail.num_rows:
         return math.nan
     [row] = unfetched_at_the_end(detail, WINDOW).to_pylist()

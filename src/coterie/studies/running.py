@@ -25,10 +25,10 @@ from coterie.errors import (
     WorkerDied,
 )
 from coterie.experiments.config import LINEAR, RunConfig
-from coterie.experiments.execution import Run
 from coterie.experiments.experiment import EXPERIMENT, Experiment, run_name
+from coterie.experiments.run_folder import RunFolder
 from coterie.reports.comparison_tables import duration
-from coterie.results.final_table import final_table
+from coterie.reports.final_table import final_table
 from coterie.results.published_comparison import comparison, differences
 from coterie.storage.files import explained, make_folder, read_small, write_text
 from coterie.storage.yaml_text import parse_yaml
@@ -80,13 +80,13 @@ def check_unchanged(folder: Path, parts: Sequence[Part]) -> None:
                 )
 
 
-def _runs_of(folder: Path) -> list[Run]:
+def _runs_of(folder: Path) -> list[RunFolder]:
     return Experiment.open(folder).runs if (folder / EXPERIMENT).exists() else []
 
 
 def unfinished(folder: Path, part: Part) -> list[RunConfig]:
     """Return the runs that are asked for and have not finished."""
-    done = {run.folder.name for run in _runs_of(folder / part.place) if run.outcome}
+    done = {run.folder.name for run in _runs_of(folder / part.place) if run.read_summary()}
     return [config for config in part.configs if run_name(config) not in done]
 
 
@@ -130,7 +130,7 @@ def _seconds_left(folder: Path, parts: Sequence[Part], threads: int) -> float:
     """Estimate by the finished runs of these parts' folders, and of the folders beside them."""
     waiting = [config for part in parts for config in unfinished(folder, part)]
     places = (path.parent for path in sorted(folder.glob(f"*/{EXPERIMENT}")))
-    finished = (run for place in places for run in _runs_of(place) if run.outcome)
+    finished = (run for place in places for run in _runs_of(place) if run.read_summary())
     return seconds_left(waiting, finished, threads)
 
 
@@ -166,10 +166,11 @@ def _check_data(config: RunConfig, lacking: dict[tuple[str, ...], DataError]) ->
 def published_tables_of(folder: Path, settings: Sequence[Setting]) -> Iterator[Table]:
     """Yield what the finished runs of each setting reached, beside the published numbers."""
     for setting in settings:
-        finished = [run for run in _runs_of(folder / setting.place) if run.outcome]
-        outcomes = [run.outcome for run in finished if run.outcome]
-        if outcomes:
-            yield final_table(setting.name, outcomes, comparison([run.config for run in finished]))
+        finished = [run for run in _runs_of(folder / setting.place) if run.read_summary()]
+        summaries = [reached for run in finished if (reached := run.read_summary())]
+        if summaries:
+            compared = comparison([run.config for run in finished])
+            yield final_table(setting.name, summaries, compared)
 
 
 def prepared(folder: Path, configs: Sequence[RunConfig]) -> Experiment:

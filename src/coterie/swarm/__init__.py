@@ -1,1 +1,1 @@
-"""Many real peers on one computer: laid out, run, watched and gathered like a simulation."""
+"""Many real peers on one computer: started, supervised and recorded like a simulation."""

@@ -1,4 +1,4 @@
-"""What the settings of a simulation mean for real peers: some cannot be, and some have no use."""
+"""Adapts the settings of a simulation to real peers: some are refused, some have no use."""
 
 from __future__ import annotations
 
@@ -13,47 +13,47 @@ from coterie.settings import checked
 from coterie.swarm.peer_folders import shared_settings
 
 
-def all_for_real_peers(
+def adapt_all_for_real_peers(
     configs: Sequence[RunConfig], network: Sequence[str] | None, *, own_pace: bool
 ) -> tuple[list[RunConfig], list[str]]:
-    """Return the settings of runs by real peers, and what had to be left out, each said once.
+    """Return the settings of runs by real peers, and each note on ignored settings once.
 
     `network` holds the texts of --network KEY=VALUE.
     """
     settings = network_settings(network)
-    fitting = [for_real_peers(config, settings, own_pace=own_pace) for config in configs]
+    fitting = [adapt_for_real_peers(config, settings, own_pace=own_pace) for config in configs]
     notes = dict.fromkeys(note for _, told in fitting for note in told)
     return [config for config, _ in fitting], list(notes)
 
 
-def for_real_peers(
+def adapt_for_real_peers(
     config: RunConfig, network: dict[str, Any], *, own_pace: bool
 ) -> tuple[RunConfig, list[str]]:
-    """Return the settings of a run by real peers, and what had to be left out.
+    """Return the settings of a run by real peers, and notes on the ignored ones.
 
-    What no real peer can do, such as knowing the true clusters, is refused.
+    Settings that real peers cannot follow, such as knowing the true clusters, are refused.
     """
     if config.model.pretrained is not None:
         raise ConfigError(
-            "model.pretrained: the peers of a swarm begin with random weights. Choose another "
+            "model.pretrained: the peers of a swarm start with random weights. Choose another "
             "preset, or simulate with coterie run."
         )
     if config.poison.kind != "none":
         raise ConfigError(
-            f"poison.kind = {config.poison.kind}: real peers misbehave only if somebody makes "
-            "them. Leave poison out, or simulate with coterie run."
+            f"poison.kind = {config.poison.kind}: real peers cannot be poisoned by a setting. "
+            "Remove poison, or simulate with coterie run."
         )
     changes, notes = _left_out(config)
     changes |= {"runtime": "network", "swarm": {"own_pace": own_pace, "network": network}}
     fitting = with_changes(config, changes)
     shared = shared_settings(fitting, network, aligned=not own_pace)
-    # As a peer will read it: a mistake is found before anything is written.
+    # Checked as a peer will read it, so that a mistake is found before anything is written.
     checked(PeerConfig, {"data": {"file": "data-0.npz"}, "model": {"name": "any"}, **shared})
     return fitting, notes
 
 
 def network_settings(texts: Sequence[str] | None) -> dict[str, Any]:
-    """Return the settings of --network KEY=VALUE as groups within groups."""
+    """Return the settings of --network KEY=VALUE as nested groups."""
     settings: dict[str, Any] = {}
     for text in texts or ():
         dotted, value = parse_change(text, "--network", "deadlines.fetch_seconds=5")
@@ -62,25 +62,25 @@ def network_settings(texts: Sequence[str] | None) -> dict[str, Any]:
         for group in groups:
             place = place.setdefault(group, {})
             if not isinstance(place, dict):
-                raise ConfigError(f"--network {text}: '{group}' is a single setting.")
+                raise ConfigError(f"--network {text}: '{group}' is a single setting, not a group.")
         place[last] = value
     return settings
 
 
 def _left_out(config: RunConfig) -> tuple[dict[str, Any], list[str]]:
-    """Return the changes that take out what only a simulator does, and say so."""
+    """Return the changes that reset settings of the simulator only, and a note on each."""
     changes: dict[str, Any] = {}
     notes = []
     if config.patience is not None:
         changes["patience"] = None
-        notes.append(f"patience = {config.patience} is left out: real peers do all their rounds.")
+        notes.append(f"patience = {config.patience} is ignored: real peers run all rounds.")
     if config.schedule != "synchronous":
         changes["schedule"] = "synchronous"
-        notes.append(f"schedule = {config.schedule} is left out: real peers act at the same time.")
+        notes.append(f"schedule = {config.schedule} is ignored: real peers act at the same time.")
     if config.network != NetworkSettings():
         changes["network"] = NetworkSettings().model_dump(mode="json")
-        notes.append("network.* is left out: it is the simulator's; a real network has its own.")
+        notes.append("network.* is ignored: it belongs to the simulator; use --network instead.")
     if config.watch.peers:
         changes["watch.peers"] = []
-        notes.append("watch.peers is left out: nobody can look into all real peers at once.")
+        notes.append("watch.peers is ignored: models of real peers cannot be compared centrally.")
     return changes, notes

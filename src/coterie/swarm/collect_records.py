@@ -1,7 +1,7 @@
-"""Gathers the records of a swarm's peers into one run folder, as a simulation leaves it behind.
+"""Collects the records of a swarm's peers into one run folder, as a simulation writes it.
 
-While the peers run, the rounds that all of them have ended are there already: `coterie watch` shows
-them. A peer that has died for good is offline in the rounds it did not take part in.
+While the peers run, the folder has the rounds that all of them have finished: `coterie watch` shows
+them. A peer that failed for good is offline in the rounds it missed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from coterie.data.scenario import Scenario
 from coterie.experiments.config import build_model
-from coterie.experiments.execution import Run, finish
+from coterie.experiments.execution import finish
+from coterie.experiments.run_folder import RunFolder
 from coterie.learning.choice import Tell
 from coterie.peer.peer_config import read_peer_config
 from coterie.peer.peer_run import MODELS, RUN
@@ -23,55 +24,55 @@ from coterie.runtime.round import Round
 from coterie.simulation.simulation import Simulation
 from coterie.storage.tensor_files import map_tensor
 from coterie.strategies import make_strategy
-from coterie.swarm.merge_records import PeerRecords, Tables, as_round, joined
+from coterie.swarm.merge_records import PeerRecords, Tables, join_records, to_round
 
 
-class Gatherer:
-    """The run folder of a swarm, which grows along with the records of its peers."""
+class RecordCollector:
+    """Fills the run folder of a swarm from the records of its peers, while they run."""
 
-    def __init__(self, run: Run, world: Scenario, folders: Sequence[Path]) -> None:
+    def __init__(self, run: RunFolder, world: Scenario, folders: Sequence[Path]) -> None:
         self._run = run
         self._world = world
         self._folders = folders
         self._ids = read_peer_config(folders[0]).roster
         self._recorder = Recorder(run.folder)
-        self._begin_anew()
+        self._start_over()
 
-    def _begin_anew(self) -> None:
-        # What peers have recorded is the source: nothing is lost by joining it once more.
+    def _start_over(self) -> None:
+        # The peers' records are the source: joining them again loses nothing.
         self._peers = [PeerRecords(folder, self._ids) for folder in self._folders]
         self._recorder.rewind(0)
         self.num_rounds = 0
-        """How many rounds have been gathered."""
+        """Number of collected rounds."""
         self._tests = _LastTests(self._world)
 
-    def gather(self, going: Collection[int]) -> None:
-        """Take in the rounds that everybody of whom more is to come has ended."""
+    def collect(self, running: Collection[int]) -> None:
+        """Add the rounds that all running peers have finished."""
         for peer in self._peers:
             peer.refresh()
         ends = [peer.last_round for peer in self._peers]
-        last = min((ends[number] for number in going), default=max(ends))
+        last = min((ends[number] for number in running), default=max(ends))
         if last < self.num_rounds:
             return
-        for number, tables in joined(self._peers, self.num_rounds, last).items():
-            now = as_round(number, tables, self._world)
+        for number, tables in join_records(self._peers, self.num_rounds, last).items():
+            now = to_round(number, tables, self._world)
             self._tests.fill_in(now)
             self._recorder.add(now, _seconds(tables))
         self.num_rounds = last + 1
         self._recorder.flush()
 
-    def gather_rest(self, *, anew: bool) -> None:
-        """Take in what there is when all peers have ended; `anew` joins everything once more.
+    def collect_rest(self, *, from_start: bool) -> None:
+        """Add all remaining rounds after all peers have ended; `from_start` joins all rounds again.
 
-        Whoever was killed did a round again that may have been gathered already; and at its own
-        pace, a peer may merge a model rounds after it was pushed.
+        That is needed after a restart, which may repeat a collected round, and with own pace, where
+        a peer may merge a model rounds after it was pushed.
         """
-        if anew:
-            self._begin_anew()
-        self.gather(())
+        if from_start:
+            self._start_over()
+        self.collect(())
 
     def finish(self, tell: Tell) -> None:
-        """Sum up the run when everybody has done all rounds: the last thing to do."""
+        """Summarise the run after all peers have finished; the last step."""
         config, world = self._run.config, self._world
         self._recorder.finish()
         with Simulation(
@@ -81,7 +82,7 @@ class Gatherer:
             config,
             tell=tell,
         ) as simulation:
-            # A simulation that has come to the same end, by the peers' own models.
+            # A simulation in the same final state, with the peers' own models.
             simulation.state.enter(config.rounds)
             for row, folder in zip(simulation.state.best, self._folders, strict=True):
                 row[:] = map_tensor(folder / RUN / MODELS, "best")[0]
@@ -89,7 +90,7 @@ class Gatherer:
 
 
 class _LastTests:
-    """The last test of each peer: who is gone still has the model that was tested then."""
+    """The last test of each peer: a peer that has left keeps its last tested model."""
 
     def __init__(self, world: Scenario) -> None:
         self._world = world
@@ -102,7 +103,7 @@ class _LastTests:
         self._known = {"test_loss": nothing, "test_accuracy": nothing.copy()}
 
     def fill_in(self, now: Round) -> None:
-        """In a round with tests, the absent have theirs of before, unless the data have changed."""
+        """In a round with tests, offline peers keep their last results, unless the data changed."""
         if now.step != self._step:
             self._step = now.step
             self._forget()
@@ -116,6 +117,6 @@ class _LastTests:
 
 
 def _seconds(tables: Tables) -> tuple[float, float]:
-    """Return how long a round took: the peers' mean, which adds up to the whole; and all CPU."""
+    """Return wall and CPU seconds of a round: the peers' mean, which adds up, and their sum."""
     timings = tables["timings"]
     return float(np.mean(timings["wall_seconds"])), float(np.sum(timings["cpu_seconds"]))

@@ -1,4 +1,4 @@
-"""Joins what peers have recorded, each in its own numbers, to rounds as a simulation has them."""
+"""Joins the records of peers, each with its own numbers, to rounds as a simulation has them."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from coterie.strategies.strategy import GroundTruth
 
 NUMBERED = ("peer", "other", "receiver", "sender")
 """The columns that hold numbers of peers."""
-ASIDE = ("arrivals", "listed_neighbours", "efforts", "beliefs")
-"""Tables that are taken over as they are, but for numbers and clusters."""
-NEEDED = ("metrics", "exchanges", "chosen_neighbours", *ASIDE, "timings")
-"""What is read; the rest follows from it."""
+COPIED = ("arrivals", "listed_neighbours", "efforts", "beliefs")
+"""Tables that are copied, except for numbers and clusters."""
+TABLES = ("metrics", "exchanges", "chosen_neighbours", *COPIED, "timings")
+"""The tables to read; the others follow from them."""
 LAST = np.iinfo(np.int32).max
 Tables = Mapping[str, Columns]
 
 
 class PeerRecords:
-    """The records of one peer, kept up to date while it runs."""
+    """The records of one peer, updated while it runs."""
 
     def __init__(self, folder: Path, ids: Sequence[str]) -> None:
         self._run = folder / RUN
         self._ids = ids
-        self._parts = Parts(self._run, NEEDED)
+        self._parts = Parts(self._run, TABLES)
         self._numbers: npt.NDArray[np.int32] = np.zeros(0, np.int32)
 
     def refresh(self) -> None:
-        """Read what is new."""
+        """Read new records."""
         self._parts.refresh()
         path = self._run / PEERS
         if path.exists():
@@ -50,12 +50,12 @@ class PeerRecords:
 
     @property
     def last_round(self) -> int:
-        """The last round that is recorded in full; −1 if there is none."""
+        """The last complete round; −1 if there is none."""
         last: int | None = pc.max(self._parts.table(self._run, "timings")["round"]).as_py()
         return -1 if last is None else last
 
     def columns(self, name: str, first: int, last: int) -> Columns:
-        """Return the rows of some rounds, in the numbers of all."""
+        """Return the rows of some rounds, with the numbers of the simulation."""
         table = self._parts.table(self._run, name)
         within = pc.and_(
             pc.greater_equal(table["round"], first), pc.less_equal(table["round"], last)
@@ -68,9 +68,9 @@ class PeerRecords:
         }
 
 
-def joined(peers: Sequence[PeerRecords], first: int, last: int) -> dict[int, Tables]:
-    """Return the rows of all peers for each of some rounds; rows of one round by peers."""
-    tables = {name: _joined_table(peers, name, first, last) for name in NEEDED}
+def join_records(peers: Sequence[PeerRecords], first: int, last: int) -> dict[int, Tables]:
+    """Return the rows of all peers for each of some rounds, ordered by peer."""
+    tables = {name: _joined_table(peers, name, first, last) for name in TABLES}
     _weigh_pushes(tables["exchanges"], lambda: _joined_table(peers, "arrivals", 0, LAST))
     rounds: dict[int, Tables] = {}
     for number in range(first, last + 1):
@@ -81,15 +81,15 @@ def joined(peers: Sequence[PeerRecords], first: int, last: int) -> dict[int, Tab
     return rounds
 
 
-def as_round(number: int, tables: Tables, world: World) -> Round:
-    """Return what all peers have recorded of a round as if one simulation had run it."""
+def to_round(number: int, tables: Tables, world: World) -> Round:
+    """Return the records of all peers of one round as if a simulation had run it."""
     step = world.step_of(number)
     clusters = world.clusters(step)
     metrics, exchanges = tables["metrics"], tables["exchanges"]
-    who = metrics["peer"]
+    peers = metrics["peer"]
     online, stopped = np.zeros((2, world.num_peers), dtype=bool)
-    online[who] = metrics["status"] != "offline"
-    stopped[who] = metrics["status"] == "stopped"
+    online[peers] = metrics["status"] != "offline"
+    stopped[peers] = metrics["status"] == "stopped"
     now = Round(
         number=number,
         step=step,
@@ -107,24 +107,25 @@ def as_round(number: int, tables: Tables, world: World) -> Round:
         chosen=_chosen(tables, world.num_peers),
     )
     for name in MEASURES:
-        now.measures[name][who] = metrics[name]
-    aside = {name: _with_clusters(tables[name], clusters) for name in ASIDE}
-    # As in a simulation: of many peers only some are asked what they believe.
-    asked = np.isin(aside["beliefs"]["peer"], asked_peers(world.clusters(0)))
-    now.beliefs = {key: values[asked] for key, values in aside["beliefs"].items()}
-    now.arrivals, now.listed = aside["arrivals"], aside["listed_neighbours"]
-    now.efforts = aside["efforts"]
+        now.measures[name][peers] = metrics[name]
+    copied = {name: _with_clusters(tables[name], clusters) for name in COPIED}
+    # As in a simulation: in large networks, only some peers' estimates are recorded.
+    asked = np.isin(copied["beliefs"]["peer"], asked_peers(world.clusters(0)))
+    now.beliefs = {key: values[asked] for key, values in copied["beliefs"].items()}
+    now.arrivals, now.listed = copied["arrivals"], copied["listed_neighbours"]
+    now.efforts = copied["efforts"]
     return now
 
 
 def _true_numbers(path: Path, ids: Sequence[str]) -> npt.NDArray[np.int32]:
-    """Return the number among all of each peer that somebody has met, by its own numbers."""
+    """Return the number in the simulation of each peer, by this peer's own numbers."""
     try:
         met = TypeAdapter(list[dict[str, str]]).validate_json(read_small(path))
         return np.array([ids.index(each["id"]) for each in met], np.int32)
     except (ValidationError, ValueError, KeyError):
         raise StorageError(
-            f"{path} is damaged: it should list who is behind the numbers."
+            f"{path} is damaged: expected the ids of the peers behind the numbers. Remove the "
+            "run folder and run the swarm again."
         ) from None
 
 
@@ -136,7 +137,7 @@ def _joined_table(peers: Sequence[PeerRecords], name: str, first: int, last: int
 
 
 def _weigh_pushes(exchanges: Columns, arrivals: Callable[[], Columns]) -> None:
-    """Note the merge weights of pushed models: the sender recorded the push, not its use."""
+    """Set the merge weights of pushed models: the sender recorded the push, not its use."""
     pushes = np.flatnonzero(exchanges["kind"] == "push")
     if not len(pushes):
         return
@@ -144,19 +145,19 @@ def _weigh_pushes(exchanges: Columns, arrivals: Callable[[], Columns]) -> None:
     keys = zip(*(arrived[name].tolist() for name in ("peer", "other", "other_round")), strict=True)
     weights = dict(zip(keys, arrived["weight"].tolist(), strict=True))
     for row in pushes:
-        # What is pushed in a round is the model that came out of the one before.
+        # A push sends the model published in the round before.
         published = int(exchanges["round"][row]) - 1
         key = (int(exchanges["receiver"][row]), int(exchanges["sender"][row]), published)
         exchanges["weight"][row] = weights.get(key, np.nan)
 
 
 def _place(rounds: npt.NDArray[np.int32], number: int) -> slice:
-    """Return where the rows of a round are, among rows in the order of rounds."""
+    """Return the slice of a round's rows, among rows ordered by round."""
     return slice(*np.searchsorted(rounds, [number, number + 1]))
 
 
 def _chosen(tables: Tables, num_peers: int) -> list[npt.NDArray[np.int64] | None]:
-    """Return the lists of neighbours; None for those who keep none."""
+    """Return the lists of neighbours; None for peers without a list."""
     listed = tables["listed_neighbours"]
     chosen: list[npt.NDArray[np.int64] | None] = [None] * num_peers
     for peer in tables["chosen_neighbours"]["peer"].tolist():
@@ -165,7 +166,7 @@ def _chosen(tables: Tables, num_peers: int) -> list[npt.NDArray[np.int64] | None
 
 
 def _with_clusters(columns: Columns, clusters: npt.NDArray[np.int64]) -> Columns:
-    """Return columns without the round, and with the true clusters that no peer could know."""
+    """Return columns without the round, and with the true clusters, which peers do not know."""
     true: dict[str, Callable[[], npt.NDArray[np.int64]]] = {
         "cluster": lambda: clusters[columns["peer"]],
         "other_cluster": lambda: clusters[columns["other"]],

@@ -1,4 +1,4 @@
-"""Lays out the peers of a scenario: a folder for each, with a key and only its own data."""
+"""Creates the folders of a swarm's peers, each with a key and only its own data."""
 
 from __future__ import annotations
 
@@ -33,32 +33,32 @@ from coterie.swarm.peer_processes import LOG
 PEERS = "peers"
 SETTINGS = "peer.yaml"
 NUM_KNOWN = 2
-"""How many addresses each peer is told; it finds the others through them."""
+"""Number of addresses each peer is given; it finds the others through them."""
 PARTS = ("train", "validation", "test")
 KEPT = (LOG, PEER_LOG, STATUS)
-"""What stays of a peer when everything else has been gathered."""
+"""Files of a peer that stay after its records were collected."""
 
 
 def peer_folders(run: Path, num_peers: int) -> list[Path]:
-    """Return where the peers of a run are, in order."""
+    """Return the folders of a run's peers, in order."""
     return [run / PEERS / f"peer-{number:03d}" for number in range(num_peers)]
 
 
-def find_or_lay_out(folder: Path, config: RunConfig, scenario: Scenario) -> list[Path]:
-    """Return the folders of a run's peers; those of an earlier, unfinished one are used again."""
+def find_or_create_folders(folder: Path, config: RunConfig, scenario: Scenario) -> list[Path]:
+    """Return the folders of a run's peers; those of an earlier, unfinished run are used again."""
     folders = peer_folders(folder, scenario.num_peers)
     if all((each / SETTINGS).exists() for each in folders):
         return folders
     with explained(f"remove {folder / PEERS}"):
         shutil.rmtree(folder / PEERS, ignore_errors=True)
     swarm = config.swarm
-    return lay_out(folder, config, scenario, swarm.network, aligned=not swarm.own_pace)
+    return create_peer_folders(folder, config, scenario, swarm.network, aligned=not swarm.own_pace)
 
 
-def lay_out(
+def create_peer_folders(
     folder: Path, config: RunConfig, scenario: Scenario, network: dict[str, Any], *, aligned: bool
 ) -> list[Path]:
-    """Make the folders of all peers, who trust each other; return them in order."""
+    """Create the folders of all peers, which trust each other; return them in order."""
     folders = peer_folders(folder, scenario.num_peers)
     identities = []
     for number, each in enumerate(folders):
@@ -73,7 +73,7 @@ def lay_out(
         "model": {"name": config.model.name, "outputs": scenario.num_outputs},
         **shared_settings(config, network, aligned=aligned),
     }
-    # The settings come last: where all peers have theirs, nothing is missing.
+    # The settings come last: if all peers have theirs, the folders are complete.
     for address, each in zip(addresses, folders, strict=True):
         known = [other for other in addresses[:NUM_KNOWN] if other != address]
         settings = {"listen": address, "known": known, **common}
@@ -82,7 +82,7 @@ def lay_out(
 
 
 def shared_settings(config: RunConfig, network: dict[str, Any], *, aligned: bool) -> dict[str, Any]:
-    """Return what a run's settings mean for each of its peers."""
+    """Return the settings that all peers of a run share."""
     everything = config.model_dump(mode="json")
     same = ("rounds", "seed", "initialisation", "best", "best_by", "test_every", "training")
     return {
@@ -95,17 +95,17 @@ def shared_settings(config: RunConfig, network: dict[str, Any], *, aligned: bool
 
 
 def _among_ourselves(network: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of a network whose peers are all one's own: what they say is believed."""
+    """Return the network's settings without a limit on claimed samples: these peers are honest."""
     limits = network.get("limits", {})
     if not isinstance(limits, dict):
-        return network  # to be refused where it is read
+        return network  # the check of the settings refuses it
     return {**network, "limits": {"samples_ratio": LARGEST_SAMPLES, **limits}}
 
 
-def tidy(folders: Sequence[Path]) -> None:
-    """Remove the keys, data and records of peers that have finished; what they said stays."""
+def clean_up(folders: Sequence[Path]) -> None:
+    """Remove keys, data and records of finished peers; their logs stay."""
     for folder in folders:
-        with explained(f"tidy up {folder}"):
+        with explained(f"clean up {folder}"):
             for each in folder.iterdir():
                 if each.is_dir():
                     shutil.rmtree(each)
@@ -114,7 +114,7 @@ def tidy(folders: Sequence[Path]) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports of this computer that nobody uses now."""
+    """Return ports of this computer that are free now."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
@@ -123,12 +123,12 @@ def free_ports(count: int) -> list[int]:
 
 
 def _trust_each_other(folders: Sequence[Path], identities: Sequence[Identity]) -> None:
-    """Give everybody the certificates of all others."""
+    """Give each peer the certificates of all others."""
     first = TrustStore(folders[0])
     make_folder(first.folder)
     for identity in identities[1:]:
         first.add(identity.certificate_pem)
-    # Copied, as checking and securing K² small files one by one would take minutes.
+    # Copied: checking and syncing K² small files one by one would take minutes.
     for folder, identity in zip(folders[1:], identities[1:], strict=True):
         with explained(f"write to {folder}"):
             own = f"{identity.peer_id}{ENDING}"
@@ -138,7 +138,7 @@ def _trust_each_other(folders: Sequence[Path], identities: Sequence[Identity]) -
 
 
 def _write_data(folders: Sequence[Path], config: RunConfig, scenario: Scenario) -> list[int]:
-    """Write what each peer has, step by step; return the rounds in which steps begin."""
+    """Write each peer's data, step by step; return the first rounds of the steps."""
     begins = []
     before = -1
     for number in range(config.rounds + 1):

@@ -1,4 +1,4 @@
-"""Peers as processes of this computer, forked from one that has loaded everything they need."""
+"""Peers as processes of this computer, forked from a server that has loaded all they need."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from coterie.storage.files import explained
 
 LOG = "output.log"
 ERROR = "Error: "
-"""What the last words of a peer begin with that ended with an error for people."""
+"""Prefix of the message of a peer that ended with an error."""
 LAST_BYTES = 10_000
 PRELOADED = "coterie.swarm.preload"
 
 
 def start(folder: Path) -> BaseProcess:
-    """Start the peer of a folder; it ends with this process, at the latest."""
+    """Start the peer of a folder; it ends with this process at the latest."""
     process = _context().Process(target=_run, args=(str(folder),), daemon=True)  # type: ignore[attr-defined]
     with _without_main(), _terminal_kept_away():
         process.start()
@@ -37,7 +37,7 @@ def start(folder: Path) -> BaseProcess:
 
 @contextmanager
 def _without_main() -> Iterator[None]:
-    """Hide the main module: peers do not need it, yet each would load it once more for itself."""
+    """Hide the main module: peers do not need it, yet each would load it again."""
     main = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
     try:
@@ -48,33 +48,33 @@ def _without_main() -> Iterator[None]:
 
 @contextmanager
 def _terminal_kept_away() -> Iterator[None]:
-    """Start processes within that never hear of Ctrl-C, nor of a terminal that is closed.
+    """Start processes inside this context that ignore Ctrl-C and a closed terminal.
 
-    These go to the whole process group, also to the server that forks peers, which would die of
-    them while it loads. They inherit that such signals wait; here they are answered afterwards.
+    These signals go to the whole process group, and the server that forks peers would die of them
+    while it loads. The new processes inherit the block; this process handles the signals later.
     """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     try:
-        resource_tracker.ensure_running()  # not later: it ends with SIGINT being let through
+        resource_tracker.ensure_running()  # not later: starting it unblocks SIGINT
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def last_words(folder: Path) -> str:
-    """Return the error that the peer of a folder ended with, or the last line it wrote."""
-    with explained(f"read what the peer in {folder} said"):
+def last_error(folder: Path) -> str:
+    """Return the error that ended the peer of a folder, or the last line of its output."""
+    with explained(f"read the output of the peer in {folder}"):
         text = (folder / LOG).read_bytes()[-LAST_BYTES:].decode(errors="replace").strip()
     *_, error = f"\n{text}".rpartition(f"\n{ERROR}")
     return error if ERROR in text else text.rpartition("\n")[2]
 
 
 def _context() -> BaseContext:
-    """Return how processes are started: 64 peers that each load torch would take minutes."""
+    """Return the start method: 64 peers that each load torch would take minutes."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
@@ -83,8 +83,8 @@ def _context() -> BaseContext:
 
 
 def _run(folder: str) -> None:
-    """Be a peer; what it says goes to a file in its folder."""
-    # Whatever this process was started by: the one that started the peers ends them.
+    """Run a peer; its output goes to a file in its folder."""
+    # Ignored whatever started this process: the process that started the peers ends them.
     for name in ("SIGINT", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)

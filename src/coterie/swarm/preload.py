@@ -1,4 +1,4 @@
-"""What every peer of a swarm needs: loaded once, before they are forked, and shared by them all."""
+"""Modules that every peer of a swarm needs: loaded once before the peers are forked."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import gc
 import signal
 
 import coterie.learning.native.trainer
-import coterie.peer.process  # noqa: F401 — loading it is all
+import coterie.peer.process  # noqa: F401 — only to load it
 
-if hasattr(signal, "SIGHUP"):  # like Ctrl-C left to the process that looks after the peers
+if hasattr(signal, "SIGHUP"):  # like Ctrl-C, handled by the process that supervises the peers
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-# The collector writes to every object it looks at, and a page that is written to is shared no more.
+# The collector writes to every object it visits, and a written page is not shared any more.
 gc.collect()
 gc.freeze()

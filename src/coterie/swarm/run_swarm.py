@@ -1,4 +1,4 @@
-"""Runs one run by real peers: lays them out, looks after them, and gathers what they record."""
+"""Executes one run by real peers: creates and supervises them, and collects their records."""
 
 from __future__ import annotations
 
@@ -9,90 +9,90 @@ from typing import Any
 
 from coterie.data.scenario import Scenario
 from coterie.errors import CoterieError, Interrupted, StorageError, WorkerDied
-from coterie.experiments.execution import CLUSTERS, Run
+from coterie.experiments.run_folder import CLUSTERS, RunFolder
 from coterie.learning.choice import Tell
 from coterie.processes.signals import StopRequest, stop_by_signal
 from coterie.storage.files import locked, write_text
-from coterie.swarm.collect_records import Gatherer
-from coterie.swarm.peer_folders import find_or_lay_out, tidy
-from coterie.swarm.supervisor import Member, Supervisor
+from coterie.swarm.collect_records import RecordCollector
+from coterie.swarm.peer_folders import clean_up, find_or_create_folders
+from coterie.swarm.supervisor import Supervisor, SwarmPeer
 
 LOOK_SECONDS = 0.25
 GATHER_SECONDS = 2.0
-"""How often what peers have recorded is gathered while they run."""
-STOPPING = "Asking all peers to save and to say goodbye."
-Show = Callable[[Run, Sequence[Member]], None]
+"""How often records are collected while peers run."""
+STOPPING = "Asking all peers to save and to leave."
+Show = Callable[[RunFolder, Sequence[SwarmPeer]], None]
 
 
 def execute_by_peers(
-    run: Run,
+    run: RunFolder,
     scenario: Callable[[], Scenario],
     *,
     tell: Tell,
     how_to_continue: str,
-    show: Show = lambda run, members: None,
+    show: Show = lambda run, peers: None,
     keep_peers: bool = False,
     **_: Any,
 ) -> None:
-    """Run, or resume, one run by real peers, unless it has finished; as `execution.execute` does.
+    """Execute or resume one run by real peers, unless it has finished; see `execution.execute`.
 
-    A peer that ends with an error does not end the others, but the run has not finished then.
+    A peer that fails does not end the others, but then the run does not finish.
     """
     with locked(run.folder):
-        if run.outcome is not None:
+        if run.read_summary() is not None:
             return
         world = scenario()
         write_text(run.folder / CLUSTERS, json.dumps(world.cluster_names))
-        folders = find_or_lay_out(run.folder, run.config, world)
-        gatherer = Gatherer(run, world, folders)
+        folders = find_or_create_folders(run.folder, run.config, world)
+        collector = RecordCollector(run, world, folders)
         with stop_by_signal(tell, STOPPING) as asked_to_stop:
             with Supervisor(folders, tell) as swarm:
-                _look_after(run, swarm, gatherer, show, asked_to_stop)
-            gatherer.gather_rest(anew=run.config.swarm.own_pace or swarm.num_restarts > 0)
-            _raise_any(swarm, gatherer, asked_to_stop, how_to_continue)
-            gatherer.finish(tell)
+                _supervise(run, swarm, collector, show, asked_to_stop)
+            collector.collect_rest(from_start=run.config.swarm.own_pace or swarm.num_restarts > 0)
+            _raise_any(swarm, collector, asked_to_stop, how_to_continue)
+            collector.finish(tell)
             if not keep_peers:
-                tidy(folders)
+                clean_up(folders)
 
 
-def _look_after(
-    run: Run,
+def _supervise(
+    run: RunFolder,
     swarm: Supervisor,
-    gatherer: Gatherer,
+    collector: RecordCollector,
     show: Show,
     asked_to_stop: Callable[[], bool],
 ) -> None:
-    """Stay until all peers have ended."""
+    """Supervise the peers until all have ended."""
     gathered = time.monotonic()
-    while swarm.going:
+    while swarm.running:
         if asked_to_stop() or swarm.has_failed_at_once:
             swarm.stop()
-        swarm.look_after(LOOK_SECONDS)
+        swarm.supervise(LOOK_SECONDS)
         if time.monotonic() - gathered >= GATHER_SECONDS:
-            gatherer.gather([member.number for member in swarm.going])
+            collector.collect([peer.number for peer in swarm.running])
             gathered = time.monotonic()
-        show(run, swarm.members)
+        show(run, swarm.peers)
 
 
 def _raise_any(
-    swarm: Supervisor, gatherer: Gatherer, asked_to_stop: StopRequest, how_to_continue: str
+    swarm: Supervisor, collector: RecordCollector, asked_to_stop: StopRequest, how_to_continue: str
 ) -> None:
-    """Raise if some peer has not come to its end, with what the user can do."""
-    if all(member.has_finished for member in swarm.members):
+    """Raise if a peer has not finished, with advice for the user."""
+    if all(peer.has_finished for peer in swarm.peers):
         return
     if asked_to_stop():
-        last = gatherer.num_rounds - 1
+        last = collector.num_rounds - 1
         when = f" after round {last}" if last >= 0 else ""
         raise Interrupted(f"Stopped by {asked_to_stop.by}{when}.")
     error = _as_one(swarm.errors)
-    # What was wrong with a peer's settings or training would be wrong again.
-    if gatherer.num_rounds and isinstance(error, StorageError | WorkerDied):
+    # An error in a peer's settings or training would occur again.
+    if collector.num_rounds and isinstance(error, StorageError | WorkerDied):
         error.add_note(how_to_continue)
     raise error
 
 
 def _as_one(errors: Sequence[CoterieError]) -> CoterieError:
-    """Return the first error, which tells of the others."""
+    """Return the first error, with the others as notes."""
     first = errors[0]
     for other in errors[1:]:
         first.add_note(str(other))

@@ -14,7 +14,7 @@ from rogues import Offence, rogue
 from coterie.models.architectures import architecture
 from coterie.models.layout import Layout
 from coterie.peer.security.identity import load_identity
-from coterie.peer.transport.interface import Model, Part
+from coterie.peer.wire.model import Model, Part
 from coterie.peer.wire.payload import Encoding, encode
 
 DIGITS = Layout.of(architecture("digits-cnn").build(10))

@@ -25,9 +25,9 @@ from rogues import Offence, Rogue, rogue
 from coterie.models.architectures import architecture
 from coterie.models.layout import Layout
 from coterie.peer.security.identity import create_identity, load_identity
-from coterie.peer.transport.interface import Model, Part, Phase
-from coterie.peer.transport.methods import AWAIT, GET_MANIFEST, GOODBYE, HELLO, PULL_MODEL
 from coterie.peer.wire import protocol_pb2 as wire
+from coterie.peer.wire.methods import AWAIT, GET_MANIFEST, GOODBYE, HELLO, PULL_MODEL
+from coterie.peer.wire.model import Model, Part, Phase
 from coterie.peer.wire.payload import Encoding, encode
 from coterie.swarm.peer_folders import free_ports
 
@@ -273,15 +273,15 @@ def test_strangers_and_replays(tmp_path):
                     assert (code, reason) == (grpc.StatusCode.UNAVAILABLE, None)
                 assert await counted(victim, "served") == {}
 
-                old_record = foe.peer.members.my_record
-                foe.peer.members.announce(foe.peer.address)
-                await foe.peer.client.hello(victim.peer_id)
+                old_record = foe.peer.address_book.my_record
+                foe.peer.address_book.announce(foe.peer.address)
+                await foe.peer.client.say_hello(victim.peer_id)
                 async with raw_channel(foe.identity, victim.address, roots) as channel:
                     replayed = wire.HelloMessage(
                         version=1,
                         peer_id=bytes.fromhex(foe.id),
                         layout=bytes.fromhex(DIGITS.fingerprint),
-                        instance=foe.peer.members.instance,
+                        instance=foe.peer.address_book.instance,
                         address=old_record,
                     )
                     code, _ = await raw_call(channel, HELLO, replayed.SerializeToString())

@@ -35,11 +35,12 @@ from rogues import Offence, Rogue
 from coterie.peer.discovery import discovery
 from coterie.peer.refusals import Reason
 from coterie.peer.security.identity import create_identity
-from coterie.peer.transport import methods
-from coterie.peer.transport.greeting import hello
-from coterie.peer.transport.interface import Model, Part, Phase, Published
-from coterie.peer.transport.methods import Method
+from coterie.peer.transport.hello import hello
+from coterie.peer.transport.service_interface import PublishedModel
+from coterie.peer.wire import methods
 from coterie.peer.wire import protocol_pb2 as wire
+from coterie.peer.wire.methods import Method
+from coterie.peer.wire.model import Model, Part, Phase
 from coterie.peer.wire.payload import Encoding, encode
 from coterie.runtime.run_tables import read_table
 
@@ -208,14 +209,14 @@ def test_what_it_is_answered(tmp_path):
             asks: dict[Method[Any, Any], Callable[[], Any]] = {
                 methods.AWAIT: lambda: client.await_phase(foe.id, 0, Phase.ENTERED),
                 methods.EXCHANGE_ADDRESSES: lambda: client.exchange_addresses(foe.id),
-                methods.HELLO: lambda: client.hello(foe.id),
+                methods.HELLO: lambda: client.say_hello(foe.id),
             }
             for method in ANSWERS[:-1]:
                 cases = cases_of(method.reply.DESCRIPTOR)
                 refused = await lies.tell(method.name, cases, asks.get(method))
                 assert wrongly_treated(refused) == [], method.name
 
-            latest = Published(
+            latest = PublishedModel(
                 10**6, 9, time.monotonic(), Model({Part.MODEL: np.zeros(DIGITS.size, "f4")})
             )
 
@@ -237,7 +238,7 @@ def test_what_it_is_asked(tmp_path):
 
             async def greeting(_: Any) -> wire.HelloMessage:
                 fresh_record(foe)
-                return hello(foe.peer.station)
+                return hello(foe.peer.context)
 
             async def addresses(_: Any) -> wire.AddressList:
                 return wire.AddressList(addresses=[fresh_record(foe)])
@@ -255,7 +256,7 @@ def test_what_it_is_asked(tmp_path):
                 return wire.TellRequest(value=0.5, round=1)
 
             async def leaving(_: Any) -> wire.GoodbyeMessage:
-                return wire.GoodbyeMessage(instance=foe.peer.members.instance)
+                return wire.GoodbyeMessage(instance=foe.peer.address_book.instance)
 
             honest = {
                 methods.HELLO: greeting,
@@ -292,11 +293,11 @@ def test_who_has_not_said_hello_is_not_heard(tmp_path):
     async def scenario() -> None:
         async with attacked(tmp_path, KIN, table("verdicts", (0.5,))) as (victim, _, _):
             stranger = create_identity(tmp_path / "stranger", "stranger")
-            victim.station.trust.add(stranger.certificate_pem)
+            victim.context.trust.add(stranger.certificate_pem)
             number = wire.TellRequest(value=0.5, round=1).SerializeToString()
             async with raw_channel(stranger, victim.address, victim.roots) as channel:
                 assert (await raw_call(channel, methods.TELL, number))[1] == "not-wanted"
-            assert victim.station.rejections.of(stranger.peer_id) == {Reason.NOT_WANTED: 1}
+            assert victim.context.refused.of(stranger.peer_id) == {Reason.NOT_WANTED: 1}
 
     asyncio.run(scenario())
 

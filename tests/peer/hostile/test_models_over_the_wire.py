@@ -22,8 +22,8 @@ from peer.network_of_peers import introduce, network, published, refused, settin
 from rogues import CHUNK_BYTES, Offence, rogue
 
 from coterie.peer.refusals import Reason
-from coterie.peer.transport.interface import Part
 from coterie.peer.wire import protocol_pb2 as wire
+from coterie.peer.wire.model import Part
 from coterie.peer.wire.payload import Encoding
 
 LAYOUT = layout_of({"weight": (1000, 600), "bias": (600,)})
@@ -139,8 +139,8 @@ def test_offences_are_refused_and_counted(tmp_path):
             rogue(tmp_path / "rogue", LAYOUT, lambda _: Offence(WHOLE), compression="zstd") as foe,
         ):
             introduce([victim, honest, foe.peer])
-            rejections = victim.station.rejections
-            await honest.host.publish(published(LAYOUT))
+            rejections = victim.context.refused
+            await honest.service.publish(published(LAYOUT))
             for name, (offence, _) in OFFENCES.items():
                 foe.choice = lambda _, offence=offence: offence
                 before = rejections.of(foe.id)
@@ -175,7 +175,7 @@ def test_no_flipped_bit_gets_through(tmp_path):
             for bit in bits:
                 foe.choice = lambda _, bit=bit: announced_as_whole(flipped(WHOLE, bit))
                 await refused(victim.client.fetch(foe.id))
-            assert sum(victim.station.rejections.of(foe.id).values()) == len(bits)
+            assert sum(victim.context.refused.of(foe.id).values()) == len(bits)
 
     asyncio.run(scenario())
 

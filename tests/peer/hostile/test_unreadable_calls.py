@@ -12,7 +12,7 @@ from pathlib import Path
 
 from peer.network_of_peers import TestPeer, network, published, settings_of
 
-from coterie.peer.refusals import Reason, Rejected
+from coterie.peer.refusals import Reason, Refused
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 HEADERS, SETTINGS = 1, 4
@@ -33,7 +33,7 @@ async def call(caller: TestPeer, address: str, path: bytes) -> None:
     """Call by a path of any bytes, over the connection that a trusted key opens."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    folder = caller.station.trust.folder.parent
+    folder = caller.context.trust.folder.parent
     context.load_cert_chain(folder / "certificate.pem", folder / "key.pem")
     context.set_alpn_protocols(["h2"])
     host, port = address.split(":")
@@ -57,11 +57,11 @@ async def call(caller: TestPeer, address: str, path: bytes) -> None:
 def test_a_call_whose_name_is_no_text_does_not_end_the_server(tmp_path):
     async def scenario() -> None:
         async with network(tmp_path, 3) as (victim, friend, foe):
-            await victim.host.publish(published())
+            await victim.service.publish(published())
             for count in (1, 2):
                 await call(foe, victim.address, b"/coterie.peer.v1.Peer/\xff")
                 async with asyncio.timeout(30):
-                    while victim.station.rejections.of("stranger") != {Reason.MALFORMED: count}:
+                    while victim.context.refused.of("stranger") != {Reason.MALFORMED: count}:
                         await asyncio.sleep(0.01)
                 await friend.client.fetch(victim.id)
 
@@ -76,12 +76,12 @@ def main() -> None:
             for text in QUOTES:
 
                 async def refuse(*_: object, text: str = text) -> None:
-                    raise Rejected(Reason.NOT_WANTED, text)
+                    raise Refused(Reason.NOT_WANTED, text)
 
-                victim.host.reached = refuse  # type: ignore[assignment, method-assign]
+                victim.service.reached = refuse  # type: ignore[assignment, method-assign]
                 try:
                     await asker.client.await_phase(victim.id, 0, 0)  # type: ignore[arg-type]
-                except Rejected as refused:
+                except Refused as refused:
                     print(refused.reason.value, ascii(refused.detail))
 
     logging.getLogger("coterie").addHandler(logging.NullHandler())

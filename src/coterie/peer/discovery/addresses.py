@@ -1,4 +1,4 @@
-"""Where peers can be found: records that each signs about itself, and that anybody passes on."""
+"""Addresses of peers: records that each peer signs about itself and any peer may pass on."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from google.protobuf.message import DecodeError
 
 from coterie.errors import ConfigError
-from coterie.peer.refusals import Reason, Rejected
+from coterie.peer.refusals import Reason, Refused
 from coterie.peer.security.certificates import Certificate, clean_name
 from coterie.peer.security.identity import Identity
 from coterie.peer.security.trust import TrustStore
-from coterie.peer.transport.interface import PeerKey
+from coterie.peer.types import PeerKey
 from coterie.peer.wire import field_bounds, protocol_pb2
 from coterie.peer.wire.field_bounds import LARGEST_ADDRESS
 
-# An underscore is in no host name by the standard, but in those of containers.
+# The standard allows no underscore in host names, but names of containers have them.
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _HOST = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 _NUMBER = re.compile(r"(?:.*\.)?[0-9]+")
@@ -26,7 +26,7 @@ _PORT = re.compile(r"0|[1-9][0-9]{0,4}")
 
 @dataclass(frozen=True)
 class Address:
-    """Where a peer says that it can be found."""
+    """The address that a peer announces for itself."""
 
     peer_id: PeerKey
     address: str
@@ -34,13 +34,13 @@ class Address:
     sequence: int
     instance: bytes
     name: str
-    """What its owner calls it: a claim, safe to print."""
+    """The name that its owner chose: not verified, but safe to print."""
 
 
 def split_address(address: str, *, smallest_port: int = 1) -> tuple[str, int]:
     """Return host, without brackets, and port of "host:port"; refuse anything else.
 
-    Port 0, any that is free, is something to listen at but nothing to be found at.
+    Port 0, any free one, is valid for listening only.
     """
     host, colon, port = address.rpartition(":")
     if len(address) > LARGEST_ADDRESS:
@@ -62,7 +62,7 @@ def split_address(address: str, *, smallest_port: int = 1) -> tuple[str, int]:
 def sign_address(
     identity: Identity, address: str, sequence: int, instance: bytes
 ) -> protocol_pb2.SignedAddress:
-    """Say where I can be found; of my records, the one with the highest sequence counts."""
+    """Return the signed address of a peer; of all its records, the highest sequence counts."""
     split_address(address)
     record = protocol_pb2.AddressRecord(
         peer_id=bytes.fromhex(identity.peer_id),
@@ -77,15 +77,15 @@ def sign_address(
 def open_address(
     signed: protocol_pb2.SignedAddress, trust: TrustStore, me: Identity | None = None
 ) -> Address:
-    """Check a record from outside: signed by somebody trusted, or by `me`, about himself."""
+    """Check a record from outside: the peer itself must sign it and be trusted, or be `me`."""
     record = _parse(signed)
     peer_id = record.peer_id.hex()
     if not _signer(peer_id, trust, me).verify(signed.record, signed.signature):
-        raise Rejected(Reason.BAD_SIGNATURE, f"{peer_id} did not sign this address")
+        raise Refused(Reason.BAD_SIGNATURE, f"{peer_id} did not sign this address")
     try:
         split_address(record.address)
     except ConfigError as error:
-        raise Rejected(Reason.MALFORMED, str(error)) from error
+        raise Refused(Reason.MALFORMED, str(error)) from error
     name = clean_name(record.name)
     return Address(peer_id, record.address, record.sequence, record.instance, name)
 
@@ -95,7 +95,7 @@ def _parse(signed: protocol_pb2.SignedAddress) -> protocol_pb2.AddressRecord:
     try:
         record = protocol_pb2.AddressRecord.FromString(signed.record)
     except DecodeError as error:
-        raise Rejected(Reason.MALFORMED, "bytes that are not a record of an address") from error
+        raise Refused(Reason.MALFORMED, "these bytes are not an address record") from error
     field_bounds.require(record)
     return record
 
@@ -105,7 +105,7 @@ def _signer(peer_id: PeerKey, trust: TrustStore, me: Identity | None) -> Certifi
         return me.certificate
     certificate = trust.get(peer_id)
     if certificate is None or not certificate.is_valid:
-        raise Rejected(Reason.UNTRUSTED, f"the address of {peer_id}, who is not trusted")
+        raise Refused(Reason.UNTRUSTED, f"this address is of {peer_id}, which is not trusted")
     return certificate
 
 
@@ -113,7 +113,9 @@ def _is_host(host: str) -> bool:
     try:
         if host.startswith("[") and host.endswith("]"):
             ipaddress.IPv6Address(host[1:-1])
-            return "%" not in host  # a scope, as in fe80::1%eth0, means nothing to others
+            return (
+                "%" not in host
+            )  # a scope, as in fe80::1%eth0, has no meaning for other computers
         if _NUMBER.fullmatch(host):
             ipaddress.IPv4Address(host)
     except ValueError:

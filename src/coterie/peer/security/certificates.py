@@ -1,7 +1,7 @@
-"""Certificates as peers show them: each vouches for its own key, and for nothing else.
+"""Certificates of peers: each is signed by its own key; there is no authority.
 
-There is no authority. A certificate counts because somebody compared its id, the SHA-256 of the
-public key, over a channel of his own. Its bytes come from outside, so all of it is checked.
+A certificate is trusted because a person compared its id, the SHA-256 of the public key, over
+another channel. The bytes come from outside, so all of them are checked.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from coterie.errors import ConfigError
-from coterie.peer.transport.interface import PeerKey
+from coterie.peer.types import PeerKey
 
 KEY = "key.pem"
 CERTIFICATE = "certificate.pem"
 TLS_NAME = "coterie"
-"""The name in every certificate: peers know each other by key, not by host name."""
+"""The name in every certificate: peers are identified by key, not by host name."""
 LARGEST_FILE_BYTES = 16 * 2**10
 LARGEST_NAME_BYTES = 64
 SIGNATURE = ec.ECDSA(SHA256())
-# Everything the library raises about bytes it cannot read; also its warnings, made errors by -W.
+# Everything the library raises about unreadable bytes, and its warnings, which -W makes errors.
 DAMAGE = (
     ValueError,
     TypeError,
@@ -42,19 +42,19 @@ DAMAGE = (
 _USES = (ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH)
 
 
-class Unusable(Exception):  # noqa: N818 — says what a file is, for the error around it
-    """Why a file is not what it should be."""
+class Unusable(Exception):  # noqa: N818 — a reason, put into the error of the caller
+    """The reason why a file cannot be used."""
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """A certificate that has passed all checks, except that it may not be valid now."""
+    """A certificate that passed all checks, except that it may have expired."""
 
     peer_id: PeerKey
     name: str
-    """What its owner calls himself: a claim, safe to print."""
+    """The name that its owner chose: not verified, but safe to print."""
     pem: bytes
-    """This one certificate and nothing else, whatever stood around it in the file."""
+    """This certificate alone, without other content of the file."""
     public_key: ec.EllipticCurvePublicKey = field(repr=False, compare=False)
     not_before: datetime
     not_after: datetime
@@ -66,11 +66,11 @@ class Certificate:
 
     @property
     def validity(self) -> str:
-        """From when to when it is valid, for people."""
+        """The time of validity, as text."""
         return f"valid from {self.not_before:%Y-%m-%d %H:%M} to {self.not_after:%Y-%m-%d %H:%M} UTC"
 
     def verify(self, data: bytes, signature: bytes) -> bool:
-        """Tell whether the owner of this certificate signed the data."""
+        """Return whether the owner of this certificate signed the data."""
         try:
             self.public_key.verify(signature, data, SIGNATURE)
         except InvalidSignature:
@@ -79,7 +79,7 @@ class Certificate:
 
 
 def read_certificate(pem: bytes, what: str = "The certificate") -> Certificate:
-    """Read a certificate from outside and check all but the time; `what` names it in errors."""
+    """Check a certificate from outside, except for its time; `what` names it in errors."""
     try:
         return parse_certificate(pem)
     except Unusable as problem:
@@ -90,7 +90,7 @@ def read_certificate(pem: bytes, what: str = "The certificate") -> Certificate:
 
 
 def peer_id_of(certificate: bytes) -> PeerKey:
-    """Return whose certificate, PEM or DER, this is; nothing else about it is checked."""
+    """Return the id of the certificate's key, PEM or DER; nothing else is checked."""
     try:
         if certificate.lstrip().startswith(b"-----"):
             key = x509.load_pem_x509_certificate(certificate).public_key()
@@ -104,20 +104,20 @@ def peer_id_of(certificate: bytes) -> PeerKey:
 
 
 def id_of_key(key: PublicKeyTypes) -> PeerKey:
-    """Return the id of whoever has the private key to this public one."""
-    # Written anew, so that one key has one id however a certificate encodes it.
+    """Return the id of the owner of a public key."""
+    # Encoded again, so that one key has one id however a certificate encodes it.
     encoded = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     return hashlib.sha256(encoded).hexdigest()
 
 
 def clean_name(text: str) -> str:
-    """Return a name from outside as it can be printed: no control characters, not too long."""
+    """Return a name from outside that is safe to print: without control characters, shortened."""
     printable = "".join(each if each.isprintable() else "?" for each in text)
     return printable[:LARGEST_NAME_BYTES].strip() or "?"
 
 
 def read_small_file(path: Path) -> bytes:
-    """Read a file as far as a certificate could reach, and one byte more if it is longer."""
+    """Read a file up to the largest certificate, and one byte more if it is longer."""
     with path.open("rb") as file:
         return file.read(LARGEST_FILE_BYTES + 1)
 
@@ -125,7 +125,7 @@ def read_small_file(path: Path) -> bytes:
 def self_signed(
     key: ec.EllipticCurvePrivateKey, name: str, start: datetime, end: datetime
 ) -> bytes:
-    """Return a certificate, PEM, in which a key vouches for itself."""
+    """Return a certificate, PEM, that a key signs for itself."""
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     certificate = (
         x509.CertificateBuilder()
@@ -159,12 +159,12 @@ def _only_signatures() -> x509.KeyUsage:
 
 
 def parse_certificate(pem: bytes) -> Certificate:
-    """Read hostile bytes; raise Unusable unless they are a certificate as Coterie makes them."""
+    """Parse hostile bytes; raise Unusable unless they are a certificate that Coterie could make."""
     if len(pem) > LARGEST_FILE_BYTES:
         raise Unusable(f"it has more than {LARGEST_FILE_BYTES // 2**10} KiB")
     if b"PRIVATE KEY" in pem:
         raise Unusable("it holds a private key, which must never leave its owner's computer")
-    # Of any kind: TLS would also read a "TRUSTED CERTIFICATE", which the library passes over.
+    # Any block counts: TLS would also read a "TRUSTED CERTIFICATE", which the library skips.
     if pem.count(b"-----BEGIN ") > 1:
         raise Unusable("it holds more than one certificate")
     try:
@@ -185,9 +185,9 @@ def parse_certificate(pem: bytes) -> Certificate:
             not_after=parsed.not_valid_after_utc,
         )
     except x509.ExtensionNotFound as error:
-        raise Unusable("it does not say what its key may be used for") from error
+        raise Unusable("it does not state what its key may be used for") from error
     except DAMAGE as error:
-        raise Unusable("it is not a certificate in PEM, or a damaged one") from error
+        raise Unusable("it is not a certificate in PEM, or it is damaged") from error
 
 
 def _check_signature(certificate: x509.Certificate) -> None:
@@ -202,10 +202,10 @@ def _check_signature(certificate: x509.Certificate) -> None:
 
 
 def _check_powers(extensions: x509.Extensions) -> None:
-    """Refuse a certificate that could vouch for others, or that TLS would not accept."""
+    """Refuse a certificate that could sign others, or that TLS would not accept."""
     usage = extensions.get_extension_for_class(x509.KeyUsage).value
     if extensions.get_extension_for_class(x509.BasicConstraints).value.ca or usage.key_cert_sign:
-        raise Unusable("it is one of an authority, which could vouch for strangers")
+        raise Unusable("it is a certificate of an authority, which could sign others")
     uses = extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     if not usage.digital_signature or not set(_USES) <= set(uses):
         raise Unusable("its key may not be used on both ends of a connection")
@@ -218,4 +218,4 @@ def _name_in(subject: x509.Name) -> str:
     match [(each.oid, each.value) for each in subject]:
         case [(NameOID.COMMON_NAME, str(name))]:
             return clean_name(name)
-    raise Unusable("its subject is not just a name")
+    raise Unusable("its subject is not exactly one name")

@@ -1,4 +1,4 @@
-"""Becoming a peer, and deciding whom to trust: what `coterie peer init`, `trust`, `untrust` do."""
+"""Creating a peer and choosing the peers to trust: `coterie peer init`, `trust` and `untrust`."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ from coterie.storage.files import make_folder, write_text
 
 SETTINGS = "peer.yaml"
 SHORTEST_PREFIX = 8
-"""Hex digits of an id that name a peer, if no other begins with them."""
+"""Shortest beginning of an id, in hex digits, that may stand for a peer."""
 TEMPLATE = """\
-# The settings of one peer; `coterie peer run` starts it. What begins with # is as it would be
-# without the line, or an example.
+# The settings of one peer; `coterie peer run` starts it. Lines that begin with # show the
+# default or an example.
 
-# Where to listen. Others must be able to reach it; say how, if by another address.
+# The address to listen at. Others must be able to reach it; if by another address, advertise that.
 listen: 0.0.0.0:7300
 # advertise: clinic.example.org:7300
 
-# A few peers through whom the others are found. Only those you trust are talked to.
+# Addresses of a few peers, to find the others. This peer talks only to peers you trust.
 known: []
 # known: [192.0.2.7:7300, "[2001:db8::7]:7300"]
 
-# Your data, which stay here: an .npz file with train_images, train_labels, test_images and
-# test_labels, if you like also validation_images and validation_labels; or a function that
-# returns a coterie.PeerData.
+# Your data, which stay on this computer: an .npz file with train_images, train_labels, test_images
+# and test_labels, optionally validation_images and validation_labels; or a function that returns a
+# coterie.PeerData.
 data:
   file: data.npz
   # function: my_module:my_data
 
-# What is trained, the same for all peers: a model of `coterie list`, or a function of yours that
-# returns a torch module.
+# The model, the same for all peers: one of `coterie list`, or a function that returns a torch
+# module.
 model:
   name: fashion-cnn
   # function: my_module:my_model
 
-# How to find out with whom it is worth training; see `coterie list`.
+# How to choose the peers to train with; see `coterie list`.
 strategy:
   name: kin
 
-# Rounds to run; without the line, until stopped.
+# Number of rounds; without it, the peer runs until stopped.
 # rounds: 100
 
 # The same for all peers, so that all start from the same weights.
@@ -64,21 +64,21 @@ seed: 0
 #   precision: float32       # or bfloat16: half the traffic
 #   compression: none        # or zstd
 #   deadlines:
-#     fetch_seconds: 60.0    # whose model has not come by then is not merged in this round
+#     fetch_seconds: 60.0    # a model that arrives later is not merged in this round
 """
 
 
 @dataclass(frozen=True)
-class Trusted:
-    """Who is trusted now."""
+class TrustResult:
+    """The result of `trust`."""
 
     certificate: Certificate
     is_new: bool
-    """Whether he was not before."""
+    """Whether the peer was not trusted before."""
 
 
 def enrol(name: str, folder: Path | None = None) -> tuple[Identity, Path]:
-    """Make the folder of a new peer; return who it is, and where."""
+    """Create the folder of a new peer; return its identity and the folder."""
     folder = _folder_for(name) if folder is None else folder
     identity = create_identity(folder, name)
     make_folder(TrustStore(folder).folder)
@@ -88,20 +88,20 @@ def enrol(name: str, folder: Path | None = None) -> tuple[Identity, Path]:
     return identity, folder
 
 
-def trust(file: Path, folder: Path) -> Trusted:
+def trust(file: Path, folder: Path) -> TrustResult:
     """Trust the owner of a certificate from now on."""
-    load_certificate(folder)  # refuses what is not the folder of a peer
+    load_certificate(folder)  # refuses a folder that is not a peer's
     store = TrustStore(folder)
     before = store.certificates()
     certificate = store.add(_read(file), str(file))
-    return Trusted(certificate, is_new=certificate.peer_id not in before)
+    return TrustResult(certificate, is_new=certificate.peer_id not in before)
 
 
-def untrust(who: str, folder: Path) -> Certificate:
-    """Trust somebody no longer, named by his certificate's file, his name or his id."""
+def untrust(named: str, folder: Path) -> Certificate:
+    """Stop trusting a peer, named by its certificate's file, its name or its id."""
     load_certificate(folder)
     store = TrustStore(folder)
-    certificate = _find(who, list(store.certificates().values()))
+    certificate = _find(named, list(store.certificates().values()))
     store.remove(certificate.peer_id)
     return certificate
 
@@ -120,28 +120,28 @@ def _read(file: Path) -> bytes:
         return read_small_file(file)
     except OSError as error:
         raise StorageError(
-            f"Cannot read {file}: {error.strerror or error}. Expected the file certificate.pem of "
-            "whom you want to trust, who has made it with `coterie peer init`."
+            f"Cannot read {file}: {error.strerror or error}. Expected the file certificate.pem "
+            "that the other peer's owner made with `coterie peer init`."
         ) from error
 
 
-def _find(who: str, trusted: list[Certificate]) -> Certificate:
-    file = Path(who)
+def _find(named: str, trusted: list[Certificate]) -> Certificate:
+    file = Path(named)
     if file.is_file():
-        wanted = read_certificate(_read(file), who).peer_id
+        wanted = read_certificate(_read(file), named).peer_id
         found = [each for each in trusted if each.peer_id == wanted]
     else:
-        found = [each for each in trusted if who == each.name or _begins(each.peer_id, who)]
+        found = [each for each in trusted if named == each.name or _begins(each.peer_id, named)]
     if len(found) == 1:
         return found[0]
     if found:
         ids = "\n".join(f"  {each.peer_id}  {each.name}" for each in found)
-        raise ConfigError(f"'{who}' may be each of these. Name one by its id:\n{ids}")
+        raise ConfigError(f"'{named}' matches several trusted peers. Name one by its id:\n{ids}")
     if not trusted:
-        raise ConfigError(f"'{who}' is not trusted, and neither is anybody else.")
+        raise ConfigError(f"'{named}' is not trusted: this peer trusts no other peer yet.")
     raise ConfigError(
-        f"'{who}' is not trusted. Expected a name, at least {SHORTEST_PREFIX} digits of an id, or "
-        f"a file.{nearest(who, {each.name for each in trusted})}"
+        f"'{named}' is not trusted. Expected a name, at least {SHORTEST_PREFIX} digits of an id, "
+        f"or a file.{nearest(named, {each.name for each in trusted})}"
     )
 
 

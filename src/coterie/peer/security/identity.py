@@ -1,4 +1,4 @@
-"""Who a peer is: a key that only it has, and a self-signed certificate that others can trust."""
+"""The identity of a peer: its private key, and a self-signed certificate that others can trust."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from coterie.peer.security.certificates import (
     read_small_file,
     self_signed,
 )
-from coterie.peer.transport.interface import PeerKey
+from coterie.peer.types import PeerKey
 from coterie.storage.files import locked, make_folder, write_text
 
 __all__ = [
@@ -47,8 +47,8 @@ __all__ = [
     "read_certificate",
 ]
 CLOCK_TOLERANCE = timedelta(days=1)
-"""How far clocks may be behind when a new certificate is first shown."""
-_START_ANEW = "make a new peer with `coterie peer init NAME`, whom the others must then trust."
+"""Tolerance for slow clocks of others when a new certificate is first shown."""
+_START_AGAIN = "create a new peer with `coterie peer init NAME`, which the others must then trust."
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Identity:
 
     @property
     def name(self) -> str:
-        """What the peer is called."""
+        """The peer's name."""
         return self.certificate.name
 
     @property
@@ -86,15 +86,15 @@ class Identity:
 def create_identity(
     folder: Path, name: str, *, valid_days: int = 3650, not_before: datetime | None = None
 ) -> Identity:
-    """Make a new key and certificate in a folder, which may not hold any yet."""
+    """Create a new key and certificate in a folder that has none yet."""
     _check_name(name)
     make_folder(folder)
     with locked(folder):
         for path in (folder / KEY, folder / CERTIFICATE):
             if os.path.lexists(path):
                 raise ConfigError(
-                    f"There is a {path.name} in {folder} already, and whoever overwrites it is "
-                    "another peer afterwards. Choose another folder with --folder, or move "
+                    f"There is already a {path.name} in {folder}; a new one would make this "
+                    "another peer. Choose another folder with --folder, or move "
                     f"{KEY} and {CERTIFICATE} away first if that is what you want."
                 )
         key = ec.generate_private_key(ec.SECP256R1())
@@ -106,55 +106,55 @@ def create_identity(
         try:
             write_text(folder / CERTIFICATE, certificate.pem.decode())
         except StorageError:
-            (folder / KEY).unlink(missing_ok=True)  # nobody knows it yet: let it be tried again
+            (folder / KEY).unlink(missing_ok=True)  # unknown to others, so the user can try again
             raise
     return identity
 
 
 def load_identity(folder: Path) -> Identity:
-    """Read a peer's key and certificate, and refuse whatever is not as it must be."""
+    """Read a peer's key and certificate, and refuse invalid ones."""
     certificate = load_certificate(folder)
     key = _load_key(folder / KEY)
     if id_of_key(key.public_key()) != certificate.peer_id:
         raise ConfigError(
             f"{folder / KEY} and {folder / CERTIFICATE} do not belong together: the certificate is "
-            f"of another key. Restore both from the same backup, or {_START_ANEW}"
+            f"for another key. Restore both from the same backup, or {_START_AGAIN}"
         )
     if not certificate.is_valid:
         raise ConfigError(
             f"{folder / CERTIFICATE} is {certificate.validity}, but now it is "
-            f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC. If the clock is right, {_START_ANEW}"
+            f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC. If the clock is right, {_START_AGAIN}"
         )
     return Identity(certificate, key)
 
 
 def load_certificate(folder: Path) -> Certificate:
-    """Read the certificate of the peer whose folder this is; it may have expired."""
+    """Read the certificate of a peer's folder; it may have expired."""
     path = folder / CERTIFICATE
     try:
         return parse_certificate(_read_file(path))
     except Unusable as problem:
         raise ConfigError(
             f"{path} cannot be used: {problem}. Restore {KEY} and {CERTIFICATE} from a backup, or "
-            f"{_START_ANEW}"
+            f"{_START_AGAIN}"
         ) from problem
 
 
 def _read_file(path: Path, *, private: bool = False) -> bytes:
-    """Read the key or the certificate of a peer's folder; a private file if it really is."""
+    """Read the key or the certificate of a peer's folder; a private file must have mode 0600."""
     try:
         if private:
             _check_mode(path)
         return read_small_file(path)
     except (FileNotFoundError, NotADirectoryError):
         raise ConfigError(
-            f"{path.parent} is not the folder of a peer: there is no {path.name}. Make one with "
-            "`coterie peer init NAME`, or say where it is with --folder."
+            f"{path.parent} is not the folder of a peer: there is no {path.name}. Create a peer "
+            "with `coterie peer init NAME`, or name its folder with --folder."
         ) from None
     except OSError as error:
         raise StorageError(
-            f"Cannot read {path}: {error.strerror or error}. It must be a file that whoever runs "
-            "the peer can read; without it a peer does not start."
+            f"Cannot read {path}: {error.strerror or error}. The user that runs the peer must be "
+            "able to read it; a peer does not start without it."
         ) from error
 
 
@@ -162,9 +162,9 @@ def _check_mode(path: Path) -> None:
     mode = path.stat().st_mode
     if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
         raise ConfigError(
-            f"{path} has mode {stat.S_IMODE(mode):04o}: others on this computer can read or change "
-            f"the key, so it is not used. Expected 0600. Do `chmod 600 {path}` if nobody has read "
-            f"it; otherwise {_START_ANEW}"
+            f"{path} has mode {stat.S_IMODE(mode):04o}: other users of this computer can read or "
+            f"change the key, so it is not used. Expected 0600. Run `chmod 600 {path}` if no other "
+            f"user has read it; otherwise {_START_AGAIN}"
         )
 
 
@@ -173,7 +173,7 @@ def _load_key(path: Path) -> ec.EllipticCurvePrivateKey:
     try:
         key = load_pem_private_key(content, password=None)
     except TypeError:
-        problem = "it is protected by a password, which a peer that starts by itself cannot know"
+        problem = "it is protected by a password, which a peer cannot enter when it starts"
     except DAMAGE:
         problem = "it is not a key in PEM"
     else:
@@ -182,7 +182,7 @@ def _load_key(path: Path) -> ec.EllipticCurvePrivateKey:
         problem = "it is not an ECDSA key on the curve P-256"
     raise ConfigError(
         f"{path} cannot be used: {problem}. Restore {KEY} and {CERTIFICATE} from a backup, or "
-        f"{_START_ANEW}"
+        f"{_START_AGAIN}"
     )
 
 

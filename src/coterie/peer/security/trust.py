@@ -1,6 +1,6 @@
-"""Whom a peer trusts: one certificate per file in its folder `trusted`, read anew when it changes.
+"""The certificates that a peer trusts: one file each in its folder `trusted`.
 
-Trust is a file that is there, and revoking it is deleting that file: no restart, no other record.
+To trust a peer is to add its file; to revoke trust is to delete it. Neither needs a restart.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from coterie.peer.security.certificates import (
     read_small_file,
 )
 from coterie.peer.security.identity import load_certificate
-from coterie.peer.transport.interface import PeerKey
+from coterie.peer.types import PeerKey
 from coterie.storage.files import PARTIAL, make_folder, remove_files, write_text
 
 TRUSTED = "trusted"
 ENDING = ".pem"
 LOOK_AGAIN_SECONDS = 0.2
-"""Looking at 100 files takes longer than a call may cost, so it is not done for every call."""
+"""Reading 100 files takes longer than a call may cost, so not every call reads them."""
 _log = logging.getLogger(__name__)
 
 
 class _Mark(NamedTuple):
-    """What changes when a file changes, even within one tick of the clock of the file system."""
+    """Properties that change with a file, even within one tick of the file system's clock."""
 
     name: str
     modified: int
@@ -53,7 +53,7 @@ _FOLDER = _Mark("", 0, 0, 0, 0)
 
 @dataclass(frozen=True)
 class _View:
-    """The folder as it was when somebody looked."""
+    """The content of the folder at one time."""
 
     looked_at: float = -math.inf
     certificates: Mapping[PeerKey, Certificate] = field(default_factory=dict)
@@ -61,9 +61,9 @@ class _View:
 
 
 class TrustStore:
-    """The certificates in the folder `trusted` of a peer's folder; any thread may ask.
+    """The certificates in the folder `trusted` of a peer's folder; safe for threads.
 
-    What is added or removed here counts at once; what others do to the files, after 0.2 s.
+    Changes made through this class apply at once, changes to the files within 0.2 s.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -76,34 +76,34 @@ class TrustStore:
         self._view = _View()
 
     def certificates(self) -> Mapping[PeerKey, Certificate]:
-        """Return all certificates there are, also expired ones, by id."""
+        """Return all certificates by id, also expired ones."""
         return self._look().certificates
 
     def get(self, peer_id: PeerKey) -> Certificate | None:
-        """Return somebody's certificate, expired or not."""
+        """Return a peer's certificate, expired or not."""
         return self.certificates().get(peer_id)
 
     def is_trusted(self, peer_id: PeerKey) -> bool:
-        """Tell whether somebody is trusted now."""
+        """Return whether a peer is trusted now."""
         certificate = self.get(peer_id)
         return certificate is not None and certificate.is_valid
 
     def roots(self) -> bytes:
-        """Return all certificates as one PEM, for TLS; empty if nobody is trusted."""
+        """Return all certificates as one PEM, for TLS; empty if no peer is trusted."""
         return self._look().roots
 
     def add(self, pem: bytes, what: str = "The certificate") -> Certificate:
-        """Trust somebody from now on; `what` names the certificate in errors."""
+        """Trust a peer from now on; `what` names the certificate in errors."""
         certificate = read_certificate(pem, what)
         if certificate.peer_id == self._own_id():
             raise ConfigError(
-                f"{what} is this peer's own. Give it to the others, and trust those that they "
-                "give you."
+                f"{what} is this peer's own. Give it to the owners of other peers, and trust the "
+                "certificates that they give you."
             )
         if not certificate.is_valid:
             raise ConfigError(
-                f"{what} is {certificate.validity}, which is not now. Ask its owner for a new one, "
-                "or set the clock."
+                f"{what} is {certificate.validity}, so it is not valid now. Ask its owner for a "
+                "new one, or set the clock."
             )
         make_folder(self.folder)
         write_text(self._path(certificate.peer_id), certificate.pem.decode())
@@ -111,10 +111,10 @@ class TrustStore:
         return certificate
 
     def remove(self, peer_id: PeerKey) -> None:
-        """Trust somebody no longer."""
+        """Stop trusting a peer."""
         self._look_again()
         if peer_id not in self.certificates():
-            raise ConfigError(f"{clean_name(peer_id)} is not among those trusted.")
+            raise ConfigError(f"{clean_name(peer_id)} is not a trusted peer.")
         remove_files([self._path(peer_id)])
         self._look_again()
 
@@ -136,7 +136,7 @@ class TrustStore:
             return view
         with self._lock:
             now = time.monotonic()
-            # What could not be read is tried again each time: it may have been for the moment.
+            # Unreadable files are tried again each time: the problem may be temporary.
             marks = self._marks()
             found = ((mark, self._known.get(mark) or self._read(mark)) for mark in marks)
             self._known = {mark: known for mark, known in found if known is not None}
@@ -147,7 +147,7 @@ class TrustStore:
             return self._view
 
     def _marks(self) -> list[_Mark]:
-        """Return the files there are, in a fixed order; none if one cannot look."""
+        """Return the files of the folder in a fixed order; none if it cannot be read."""
         try:
             with os.scandir(self.folder) as entries:
                 marks = [
@@ -162,7 +162,7 @@ class TrustStore:
         return sorted(marks)
 
     def _read(self, mark: _Mark) -> Certificate | None:
-        """Return the certificate in a file, if it is one that counts."""
+        """Return the certificate in a file; None, with a warning, if it cannot be used."""
         path = self.folder / mark.name
         try:
             if not path.is_file():
@@ -184,16 +184,16 @@ class TrustStore:
         return None
 
     def _warn(self, mark: _Mark, path: Path, problem: str) -> None:
-        """Say once what is wrong with a file, until it changes."""
+        """Warn once about a file, until it changes."""
         if mark not in self._warned:
             self._warned.add(mark)
-            _log.warning("%s makes nobody trusted: %s.", ascii(str(path)), problem.rstrip("."))
+            _log.warning("%s cannot be trusted: %s.", ascii(str(path)), problem.rstrip("."))
 
 
 def _mark(entry: os.DirEntry[str]) -> _Mark:
     try:
         about = entry.stat()
-    except OSError:  # such as a link that leads nowhere: whoever reads it says so
+    except OSError:  # such as a broken link: reading it gives the warning
         return _Mark(entry.name, 0, 0, 0, 0)
     times = about.st_mtime_ns, about.st_ctime_ns
     return _Mark(entry.name, *times, about.st_size, about.st_ino)

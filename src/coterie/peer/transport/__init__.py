@@ -1,7 +1,7 @@
-"""Moves bytes between peers: gRPC with mutual TLS, deadlines, limits and a circuit breaker."""
+"""Transport between peers: gRPC with mutual TLS, deadlines and limits."""
 
 import os
 
-# The library writes to stderr of every handshake that fails, as port scanners cause; what matters
-# is counted and logged here. It looks at this once, when it is first imported.
+# The library logs every failed handshake to stderr, such as those of port scanners; what matters
+# is counted and logged here. It reads this variable once, when it is first imported.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")

@@ -1,20 +1,18 @@
-"""What one peer may ask of another: tokens that grow back, and slots for calls at once."""
+"""Limits on the calls of one peer: tokens that refill, and slots for parallel calls."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from coterie.peer.refusals import Reason, Rejected
-from coterie.peer.transport.interface import PeerKey
-from coterie.peer.transport.settings import LimitSettings
-
-Clock = Callable[[], float]
+from coterie.peer.refusals import Reason, Refused
+from coterie.peer.transport_settings import LimitSettings
+from coterie.peer.types import Clock, PeerKey
 
 
 class TokenBucket:
-    """So many tokens per minute; unused ones add up to a minute's worth."""
+    """A number of tokens per minute; unused ones add up to a minute's worth."""
 
     def __init__(self, per_minute: float, clock: Clock) -> None:
         self._capacity = per_minute
@@ -24,9 +22,9 @@ class TokenBucket:
 
     @property
     def tokens(self) -> float:
-        """Return how many there are; less than 0 after more was spent than there was."""
+        """Return the number of tokens; negative after more was spent than there was."""
         now = self._clock()
-        # A clock that jumps back must not take tokens away.
+        # A clock that is set back must not take tokens away.
         grown = max(now - self._filled_at, 0.0) * self._capacity / 60
         self._tokens = min(self._tokens + grown, self._capacity)
         self._filled_at = now
@@ -40,22 +38,22 @@ class TokenBucket:
         return True
 
     def spend(self, amount: float) -> None:
-        """Take tokens, even if that means to run into debt, which grows back first."""
+        """Take tokens, if need be into debt, which refills first."""
         self._tokens = self.tokens - amount
 
 
 class Slots:
-    """How many things may go on at the same time."""
+    """Limits how many things run in parallel."""
 
     def __init__(self, count: int, what: str) -> None:
         self._free = count
         self._what = what
 
     @contextmanager
-    def taken(self) -> Iterator[None]:
-        """Hold a slot; refuse at once if there is none, because waiting would pile up."""
+    def hold(self) -> Iterator[None]:
+        """Hold a slot; refuse at once if none is free, because waiting calls would pile up."""
         if self._free < 1:
-            raise Rejected(Reason.BUSY, f"too many {self._what} at once; try again later")
+            raise Refused(Reason.BUSY, f"too many {self._what} at once; try again later")
         self._free -= 1
         try:
             yield
@@ -65,20 +63,20 @@ class Slots:
 
 @dataclass
 class _Share:
-    """What one peer has used up."""
+    """The usage of one peer."""
 
     calls: TokenBucket
     bytes: TokenBucket
     calls_at_once: Slots
     pulls_at_once: Slots
-    gifts_at_once: Slots
+    accepted_at_once: Slots
     round: int = -1
     num_scores: int = 0
     num_pushes: int = 0
 
 
 class PeerLimits:
-    """The shares of all peers; only peers that are trusted have one, so their number is bounded."""
+    """The limits of all peers; only trusted peers have an entry, so their number is bounded."""
 
     def __init__(self, settings: LimitSettings, clock: Clock) -> None:
         self._settings = settings
@@ -89,57 +87,57 @@ class PeerLimits:
     def __len__(self) -> int:
         return len(self._shares)
 
-    def keep(self, trusted: Collection[PeerKey]) -> None:
-        """Forget everybody else."""
+    def forget_others(self, trusted: Collection[PeerKey]) -> None:
+        """Forget all peers but the trusted ones."""
         for peer_id in [each for each in self._shares if each not in trusted]:
             del self._shares[peer_id]
 
     @contextmanager
     def call(self, peer_id: PeerKey) -> Iterator[None]:
-        """Let one call through, or refuse it."""
+        """Allow one call, or refuse it."""
         share = self._share(peer_id)
-        with share.calls_at_once.taken():
+        with share.calls_at_once.hold():
             if not share.calls.take():
-                raise Rejected(
+                raise Refused(
                     Reason.QUOTA, f"more than {self._settings.calls_per_minute} calls per minute"
                 )
             yield
 
     @contextmanager
     def pull(self, peer_id: PeerKey) -> Iterator[None]:
-        """Let one transfer of a model begin, or refuse it."""
+        """Allow one transfer of a model, or refuse it."""
         share = self._share(peer_id)
-        with share.pulls_at_once.taken():
+        with share.pulls_at_once.hold():
             if share.bytes.tokens <= 0:
-                raise Rejected(
+                raise Refused(
                     Reason.QUOTA, f"more than {self._settings.bytes_per_minute} bytes per minute"
                 )
             yield
 
     @contextmanager
-    def gift(self, peer_id: PeerKey) -> Iterator[None]:
-        """Let a peer have me take in one model, to score it or as a push, or refuse it."""
-        with self._share(peer_id).gifts_at_once.taken(), self._inbox.taken():
+    def accept_model(self, peer_id: PeerKey) -> Iterator[None]:
+        """Let a peer make this one receive a model, to score it or as a push, or refuse it."""
+        with self._share(peer_id).accepted_at_once.hold(), self._inbox.hold():
             yield
 
-    def sent(self, peer_id: PeerKey, num_bytes: int) -> None:
-        """Note bytes of a model on their way to a peer."""
+    def record_sent(self, peer_id: PeerKey, num_bytes: int) -> None:
+        """Count bytes of a model sent to a peer."""
         self._share(peer_id).bytes.spend(num_bytes)
 
-    def score(self, peer_id: PeerKey, round_number: int) -> None:
-        """Let a peer have one model scored in my current round, or refuse it."""
+    def count_score(self, peer_id: PeerKey, round_number: int) -> None:
+        """Count one score for a peer in the current round, or refuse it."""
         share = self._share_of_round(peer_id, round_number)
         if share.num_scores >= self._settings.scores_per_round:
-            raise Rejected(
+            raise Refused(
                 Reason.QUOTA, f"more than {self._settings.scores_per_round} scores in a round"
             )
         share.num_scores += 1
 
-    def push(self, peer_id: PeerKey, round_number: int) -> None:
-        """Let a peer push one model in my current round, or refuse it."""
+    def count_push(self, peer_id: PeerKey, round_number: int) -> None:
+        """Count one push of a peer in the current round, or refuse it."""
         share = self._share_of_round(peer_id, round_number)
         if share.num_pushes >= self._settings.pushes_per_round:
-            raise Rejected(
+            raise Refused(
                 Reason.QUOTA, f"more than {self._settings.pushes_per_round} pushes in a round"
             )
         share.num_pushes += 1
@@ -163,10 +161,10 @@ class PeerLimits:
 
 
 class Pace:
-    """Whether a transfer is fast enough: slower than the slowest speed, and it is given up.
+    """Aborts transfers that are slower than the slowest allowed speed.
 
-    Bytes that came fast earlier give no credit for a pause later: the time that is left is never
-    more than the window, and what the last piece may take.
+    A fast start gives no credit for a later pause: the remaining time is never more than the window
+    plus the time of the last piece.
     """
 
     def __init__(self, settings: LimitSettings, clock: Clock) -> None:
@@ -176,17 +174,17 @@ class Pace:
         self._until: float | None = None
 
     def begin(self) -> None:
-        """Note that the transfer begins, unless it has begun before."""
+        """Start the clock, unless it has started."""
         if self._until is None:
             self._until = self._clock() + self._window
 
-    def moved(self, num_bytes: int) -> None:
-        """Note progress."""
+    def record_progress(self, num_bytes: int) -> None:
+        """Count received or sent bytes."""
         if self._until is not None:
             latest = self._clock() + self._window
             self._until = min(self._until, latest) + num_bytes / self._slowest
 
     @property
     def seconds_left(self) -> float | None:
-        """Return how long the next piece may take; any time before the transfer has begun."""
+        """Return how long the next piece may take; None before the transfer has begun."""
         return None if self._until is None else max(self._until - self._clock(), 0.0)

@@ -1,4 +1,4 @@
-"""Asking another peer: every failure is a `Rejected`, counted, and moves the circuit breaker."""
+"""Calls to other peers: every failure is a `Refused`, is counted and moves the circuit breaker."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from dataclasses import dataclass, field
 
 import grpc
 
-from coterie.peer.refusals import Reason, Rejected
-from coterie.peer.transport.channels import Channels, Line
-from coterie.peer.transport.context import Station
-from coterie.peer.transport.grpc_status import Told, refusal
-from coterie.peer.transport.interface import PeerKey
-from coterie.peer.transport.methods import Method, Reply, Request, parse
+from coterie.peer.refusals import Reason, Refused
+from coterie.peer.transport.channels import Channels, Connection
+from coterie.peer.transport.context import PeerContext
+from coterie.peer.transport.grpc_status import RefusedByPeer, refusal_of
+from coterie.peer.types import PeerKey
+from coterie.peer.wire.methods import Method, Reply, Request, parse
 
 MOST_RETRIES = 2
-"""Of calls that can be repeated, when nobody answers."""
+"""Of safe calls, when the peer is unreachable."""
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 1.0
 _SILENCE = (Reason.UNREACHABLE, Reason.LATE)
 _NO_FAILURE = (Reason.WRONG_LAYOUT, Reason.OUTDATED)
-"""What is refused of a peer that is well otherwise."""
+"""Refusals of a peer that works well otherwise."""
 
 
 class Deadline:
-    """A point in time, until which something must be done."""
+    """A point in time by which a call must be done."""
 
     def __init__(self, seconds: float) -> None:
         self._until = time.monotonic() + seconds
 
     @property
     def seconds(self) -> float:
-        """Return how long there is left."""
+        """Return the remaining time."""
         return max(self._until - time.monotonic(), 0.0)
 
 
 class Pauses:
-    """Ever longer pauses between attempts, within a deadline."""
+    """Growing pauses between attempts, within a deadline."""
 
     def __init__(self, deadline: Deadline) -> None:
         self._deadline = deadline
@@ -56,58 +56,58 @@ class Pauses:
 
 @dataclass
 class Calls:
-    """The channels to all peers, and calls over them."""
+    """Calls over the connections to all peers."""
 
-    station: Station
+    context: PeerContext
     channels: Channels = field(init=False)
 
     def __post_init__(self) -> None:
-        self.channels = Channels(self.station)
+        self.channels = Channels(self.context)
 
     @asynccontextmanager
-    async def asking(self, peer_id: PeerKey) -> AsyncIterator[Line]:
-        """Use the line to a peer, unless it is left alone; note how it went."""
-        members = self.station.members
-        if not members.allows(peer_id):
-            self.station.refusals.count(peer_id, Reason.UNREACHABLE)
-            raise Rejected(Reason.UNREACHABLE, "it did not answer and is left alone for a while")
+    async def connected(self, peer_id: PeerKey) -> AsyncIterator[Connection]:
+        """Use the connection to a peer, unless its circuit breaker is open; record the result."""
+        address_book = self.context.address_book
+        if not address_book.allow_call(peer_id):
+            self.context.failures.count(peer_id, Reason.UNREACHABLE)
+            raise Refused(Reason.UNREACHABLE, "it did not answer and gets no calls for a while")
         try:
-            async with self.channels.line(peer_id) as line:
-                yield line
-        except Rejected as refused:
+            async with self.channels.connection(peer_id) as connection:
+                yield connection
+        except Refused as refused:
             await self._note(peer_id, refused)
             raise
-        members.succeeded(peer_id)
+        address_book.record_success(peer_id)
 
-    async def _note(self, peer_id: PeerKey, refused: Rejected) -> None:
-        is_mine = not isinstance(refused, Told) and refused.reason not in _SILENCE
-        station = self.station
-        (station.rejections if is_mine else station.refusals).count(
+    async def _note(self, peer_id: PeerKey, refused: Refused) -> None:
+        is_mine = not isinstance(refused, RefusedByPeer) and refused.reason not in _SILENCE
+        context = self.context
+        (context.refused if is_mine else context.failures).count(
             peer_id, refused.reason, refused.detail
         )
-        if isinstance(refused, Told) and refused.reason is not Reason.UNTRUSTED:
-            station.members.succeeded(peer_id)
+        if isinstance(refused, RefusedByPeer) and refused.reason is not Reason.UNTRUSTED:
+            context.address_book.record_success(peer_id)
         elif refused.reason not in _NO_FAILURE:
-            station.members.failed(peer_id)
-        if not isinstance(refused, Told) and refused.reason in _SILENCE:
+            context.address_book.record_failure(peer_id)
+        if not isinstance(refused, RefusedByPeer) and refused.reason in _SILENCE:
             await self.channels.retire(peer_id)
 
     async def call(
         self,
-        line: Line,
+        connection: Connection,
         method: Method[Request, Reply],
         request: Request,
         deadline: Deadline,
         *,
         is_safe: bool = True,
     ) -> Reply:
-        """Ask; ask again after a pause if it was busy, or if nobody was there and it is safe."""
+        """Call; repeat after a pause if the peer was busy, or was unreachable and it is safe."""
         pauses = Pauses(deadline)
         num_retries = 0
         while True:
             try:
-                return await self.call_once(line.channel, method, request, deadline)
-            except Rejected as refused:
+                return await self.call_once(connection.channel, method, request, deadline)
+            except Refused as refused:
                 if not _may_retry(refused, is_safe=is_safe and num_retries < MOST_RETRIES):
                     raise
                 num_retries += refused.reason is Reason.UNREACHABLE
@@ -121,7 +121,7 @@ class Calls:
         request: Request,
         deadline: Deadline,
     ) -> Reply:
-        """Ask once."""
+        """Call once."""
         with _explained():
             call = channel.unary_unary(method.path, None, None)
             data = await call(request.SerializeToString(), timeout=deadline.seconds)
@@ -129,14 +129,14 @@ class Calls:
 
     async def stream(
         self,
-        line: Line,
+        connection: Connection,
         method: Method[Request, Reply],
         request: Request,
         deadline: Deadline,
     ) -> AsyncGenerator[Reply, None]:
-        """Yield the answers to one question; if the caller stops early, so does the peer."""
+        """Yield the messages of a stream; if the caller stops early, the stream is cancelled."""
         with _explained():
-            started = line.channel.unary_stream(method.path, None, None)
+            started = connection.channel.unary_stream(method.path, None, None)
             call = started(request.SerializeToString(), timeout=deadline.seconds)
             try:
                 async for data in call:
@@ -145,24 +145,24 @@ class Calls:
                 call.cancel()
 
 
-def _may_retry(refused: Rejected, *, is_safe: bool) -> bool:
-    if isinstance(refused, Told):
+def _may_retry(refused: Refused, *, is_safe: bool) -> bool:
+    if isinstance(refused, RefusedByPeer):
         return refused.reason is Reason.BUSY
     return is_safe and refused.reason is Reason.UNREACHABLE
 
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Turn what the library raises into `Rejected`."""
+    """Turn the library's exceptions into `Refused`."""
     try:
         yield
     except grpc.aio.AioRpcError as error:
-        raise refusal(error) from None
+        raise refusal_of(error) from None
     except grpc.aio.UsageError:
-        raise Rejected(Reason.UNREACHABLE, "the connection was closed") from None
+        raise Refused(Reason.UNREACHABLE, "the connection was closed") from None
     except asyncio.CancelledError:
-        # It also says so if a channel is closed under a call; then nobody has cancelled this task.
+        # The library also cancels calls of a closed channel; then this task is not cancelled.
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise
-        raise Rejected(Reason.UNREACHABLE, "the connection was closed") from None
+        raise Refused(Reason.UNREACHABLE, "the connection was closed") from None

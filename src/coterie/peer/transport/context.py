@@ -1,4 +1,4 @@
-"""What the serving and the asking side of one peer have in common."""
+"""The state that the serving and the calling side of one peer share."""
 
 from __future__ import annotations
 
@@ -7,43 +7,43 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from coterie.models.layout import Layout
-from coterie.peer.discovery.members import Members
-from coterie.peer.refusals import Rejections
+from coterie.peer.discovery.address_book import AddressBook
+from coterie.peer.refusals import RefusalCounts
 from coterie.peer.security.identity import Identity
 from coterie.peer.security.trust import TrustStore
-from coterie.peer.transport.payload_cache import Offers
-from coterie.peer.transport.settings import TransportSettings
+from coterie.peer.transport.payload_cache import PayloadCache
 from coterie.peer.transport.traffic import Traffic
+from coterie.peer.transport_settings import TransportSettings
 from coterie.peer.wire.payload import Encoding
 from coterie.peer.wire.payload_decoder import DecoderLimits
 from coterie.strategies.requests import Range
 
 
 @dataclass
-class Station:
-    """One peer as the network sees it."""
+class PeerContext:
+    """One peer's identity, address book, settings and counters, as its network code needs them."""
 
     identity: Identity
     trust: TrustStore
-    members: Members
+    address_book: AddressBook
     layout: Layout
     settings: TransportSettings = field(default_factory=TransportSettings)
-    rejections: Rejections = field(default_factory=Rejections)
-    """What I refused: what others asked of me, and what they sent."""
-    refusals: Rejections = field(default_factory=lambda: Rejections("not got"))
-    """What I did not get: others refused it, or were not there in time."""
+    refused: RefusalCounts = field(default_factory=RefusalCounts)
+    """What this peer refused: calls of others, and data that they sent."""
+    failures: RefusalCounts = field(default_factory=lambda: RefusalCounts("not got"))
+    """What this peer did not receive: others refused it or did not answer in time."""
     traffic: Traffic = field(default_factory=Traffic)
     told_range: Range = (-math.inf, math.inf)
-    """What the numbers lie between that my strategy can be told."""
+    """The range of the numbers that the strategy can be told."""
     table_ranges: Mapping[str, Range] = field(default_factory=dict)
-    """The tables of others' messages that my strategy reads, and what their numbers lie between."""
+    """The tables that the strategy reads in messages, with the range of their values."""
 
     def __post_init__(self) -> None:
-        self.offers = Offers(self.layout, self.encodings, self.table_ranges)
+        self.payload_cache = PayloadCache(self.layout, self.encodings, self.table_ranges)
 
     @property
     def encodings(self) -> frozenset[Encoding]:
-        """Return what I am willing to send and to read."""
+        """Return the encodings that this peer sends and reads."""
         rounds = self.settings.precision == "bfloat16"
         compresses = self.settings.compression == "zstd"
         return frozenset(
@@ -54,7 +54,7 @@ class Station:
 
     @property
     def decoder_limits(self) -> DecoderLimits:
-        """Return what a model from outside may be."""
+        """Return the limits for models from outside."""
         return DecoderLimits(
             self.settings.limits.largest_message_bytes, table_ranges=self.table_ranges
         )

@@ -1,4 +1,4 @@
-"""Reasons as gRPC statuses, and back."""
+"""Conversion of refusals to gRPC statuses and back."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import grpc
 
-from coterie.peer.refusals import Reason, Rejected
+from coterie.peer.refusals import Reason, Refused
 
 REASON_KEY = "coterie-reason"
 LONGEST_DETAIL = 200
@@ -22,10 +22,10 @@ CODES = {
     Reason.WRONG_LAYOUT: grpc.StatusCode.FAILED_PRECONDITION,
     Reason.NOT_WANTED: grpc.StatusCode.FAILED_PRECONDITION,
     Reason.OUTDATED: grpc.StatusCode.FAILED_PRECONDITION,
-    # Not UNAVAILABLE: the one who says so is there, it is a third that is not.
+    # Not UNAVAILABLE: the peer that says so is reachable, another one is not.
     Reason.UNREACHABLE: grpc.StatusCode.FAILED_PRECONDITION,
 }
-"""Everything else is an invalid argument."""
+"""All other reasons travel as an invalid argument."""
 
 _REASONS = {
     grpc.StatusCode.UNAVAILABLE: Reason.UNREACHABLE,
@@ -38,37 +38,39 @@ _REASONS = {
     grpc.StatusCode.NOT_FOUND: Reason.GONE,
     grpc.StatusCode.UNIMPLEMENTED: Reason.WRONG_VERSION,
 }
-"""By the statuses that gRPC gives itself; a peer also tells the reason."""
+"""For statuses that gRPC sets itself; a peer also sends the reason."""
 
 
-class Told(Rejected):
-    """The peer itself refused, rather than that it or the network failed."""
+class RefusedByPeer(Refused):
+    """The peer itself refused; neither it nor the network failed."""
 
 
-def answer(reason: Reason, detail: str) -> tuple[grpc.StatusCode, str, tuple[tuple[str, str]]]:
-    """Return what says to a caller that it is refused: status, text, and metadata.
+def refusal_response(
+    reason: Reason, detail: str
+) -> tuple[grpc.StatusCode, str, tuple[tuple[str, str]]]:
+    """Return status, text and metadata of a refusal.
 
-    The text may quote what came from outside. The library sends any text that it can encode, but a
-    lone surrogate leaves the caller without an answer, and a long one is more than a header holds.
+    The text may quote data from outside. The library sends any text that it can encode, but a lone
+    surrogate would leave the caller without an answer, and a long text does not fit into a header.
     """
     return status_of(reason), _clean(detail), ((REASON_KEY, reason.value),)
 
 
 def status_of(reason: Reason) -> grpc.StatusCode:
-    """Return the status under which a refusal travels."""
+    """Return the status of a refusal."""
     return CODES.get(reason, grpc.StatusCode.INVALID_ARGUMENT)
 
 
-def refusal(error: grpc.aio.AioRpcError) -> Rejected:
-    """Return what a failed call means; text from outside is made fit for a terminal."""
+def refusal_of(error: grpc.aio.AioRpcError) -> Refused:
+    """Return the refusal behind a failed call; text from outside is made safe to print."""
     detail = _clean(error.details() or error.code().name)
-    told = _told(error.trailing_metadata() or ())
-    if told is not None:
-        return Told(told, detail)
-    return Rejected(_REASONS.get(error.code(), Reason.MALFORMED), detail)
+    reason = _reason_in(error.trailing_metadata() or ())
+    if reason is not None:
+        return RefusedByPeer(reason, detail)
+    return Refused(_REASONS.get(error.code(), Reason.MALFORMED), detail)
 
 
-def _told(metadata: Iterable[Any]) -> Reason | None:
+def _reason_in(metadata: Iterable[Any]) -> Reason | None:
     for key, value in metadata:
         if key == REASON_KEY:
             return next((reason for reason in Reason if reason.value == value), None)

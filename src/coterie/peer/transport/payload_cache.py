@@ -1,4 +1,4 @@
-"""What can be pulled from this peer: payloads by digest, made when they are first asked for."""
+"""Payloads that others can pull from this peer, by digest; encoded at the first request."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from coterie.models.layout import Layout
-from coterie.peer.refusals import Reason, Rejected
-from coterie.peer.transport.interface import Part, PeerKey, Published
+from coterie.peer.refusals import Reason, Refused
+from coterie.peer.transport.service_interface import PublishedModel
+from coterie.peer.types import PeerKey
 from coterie.peer.wire import protocol_pb2 as wire
+from coterie.peer.wire.model import Part
 from coterie.peer.wire.payload import Encoding, Payload, encode
 from coterie.strategies.requests import Range
 
 MOST_VERSIONS = 3
-"""The last two published models, and one that is shown to somebody who is to score it."""
+"""The last two published models, and one that was offered for a score."""
 MOST_PAYLOADS = 4
 """Of one version: all peers of one strategy ask for the same one or two."""
 
 MOST_ENCODINGS_PER_PEER = 8
-"""Of one version: who asks for ever other parts must not keep this computer busy."""
+"""Of one version: a peer that asks for ever other parts must not keep this computer busy."""
 
 Kind = tuple[frozenset[Part], Encoding]
 
@@ -34,8 +36,8 @@ class _Version:
     num_made_for: Counter[PeerKey] = field(default_factory=Counter)
 
 
-class Offers:
-    """The payloads that can be pulled now; older ones are gone."""
+class PayloadCache:
+    """The payloads that can be pulled now; older ones are dropped."""
 
     def __init__(
         self,
@@ -50,9 +52,9 @@ class Offers:
         self._payloads: dict[bytes, Payload] = {}
 
     async def manifest(
-        self, published: Published, parts: frozenset[Part], encoding: Encoding, asker: PeerKey
+        self, published: PublishedModel, parts: frozenset[Part], encoding: Encoding, asker: PeerKey
     ) -> wire.Manifest:
-        """Offer parts of a model and say what can be pulled; plain if I do not encode so."""
+        """Offer parts of a model, as float32 if this peer does not use the encoding."""
         kind = (parts, encoding if encoding in self._encodings else Encoding.FLOAT32)
         payload = await self._payload(published, kind, asker)
         return wire.Manifest(
@@ -66,34 +68,34 @@ class Offers:
         )
 
     def payload(self, digest: bytes) -> Payload:
-        """Return what is to be pulled, unless it is gone."""
+        """Return a payload; refuse if it was dropped."""
         if digest not in self._payloads:
-            raise Rejected(Reason.GONE, "this version is not offered any more")
+            raise Refused(Reason.GONE, "this version is not offered any more")
         return self._payloads[digest]
 
     async def close(self) -> None:
-        """Wait for what is still being encoded."""
+        """Wait for running encodings."""
         making = [task for version in self._versions.values() for task in version.making.values()]
         await asyncio.gather(*making, return_exceptions=True)
 
-    async def _payload(self, published: Published, kind: Kind, asker: PeerKey) -> Payload:
+    async def _payload(self, published: PublishedModel, kind: Kind, asker: PeerKey) -> Payload:
         version = self._version(published)
         task = version.making.get(kind)
         if task is None or (task.done() and task.exception() is not None):
             if version.num_made_for[asker] == MOST_ENCODINGS_PER_PEER:
-                raise Rejected(Reason.QUOTA, "too many different parts of one model")
+                raise Refused(Reason.QUOTA, "too many different selections of parts of one model")
             version.num_made_for[asker] += 1
-            # In a thread, because calls must be answered meanwhile; once for all who ask.
+            # In a thread, because other calls need answers meanwhile; once for all callers.
             task = asyncio.create_task(
                 asyncio.to_thread(encode, published.model, self._layout, *kind, self._table_ranges)
             )
             version.making[kind] = task
         version.making.move_to_end(kind)
-        payload = await asyncio.shield(task)  # another may be waiting for it too
+        payload = await asyncio.shield(task)  # other calls may wait for it too
         self._keep_few(version)
         return payload
 
-    def _version(self, published: Published) -> _Version:
+    def _version(self, published: PublishedModel) -> _Version:
         key = (published.round, published.published_at)
         if key not in self._versions:
             self._versions[key] = _Version()

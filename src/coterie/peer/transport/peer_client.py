@@ -1,27 +1,23 @@
-"""What a peer asks of others."""
+"""The calls of a peer to others: how models are fetched over the network."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 
-from coterie.peer.refusals import Reason, Rejected
+from coterie.peer.refusals import Reason, Refused
 from coterie.peer.transport.call_limits import Pace
 from coterie.peer.transport.calls import Calls, Deadline, Pauses
-from coterie.peer.transport.channels import Line
-from coterie.peer.transport.context import Station
-from coterie.peer.transport.greeting import Greeting, hello, read_hello, require_owner
-from coterie.peer.transport.grpc_status import Told
-from coterie.peer.transport.interface import (
-    Model,
-    Part,
-    PeerKey,
-    Phase,
-    Published,
-    Pulled,
-    Status,
-)
-from coterie.peer.transport.methods import (
+from coterie.peer.transport.channels import Connection
+from coterie.peer.transport.context import PeerContext
+from coterie.peer.transport.grpc_status import RefusedByPeer
+from coterie.peer.transport.hello import Hello, make_hello, read_hello, require_owner
+from coterie.peer.transport.service_interface import PeerProgress, PublishedModel, PulledModel
+from coterie.peer.transport.streams import receive_chunks
+from coterie.peer.transport.unknown_addresses import identify_peer, search_duplicate
+from coterie.peer.types import PeerKey
+from coterie.peer.wire import protocol_pb2 as wire
+from coterie.peer.wire.methods import (
     ASK_SCORE,
     AWAIT,
     EXCHANGE_ADDRESSES,
@@ -34,52 +30,49 @@ from coterie.peer.transport.methods import (
     Method,
     Reply,
     Request,
-    known,
+    parse_enum,
 )
-from coterie.peer.transport.streams import take_in
-from coterie.peer.transport.unknown_addresses import meet, search_double
-from coterie.peer.wire import protocol_pb2 as wire
+from coterie.peer.wire.model import ONLY_MODEL, Model, Part, Phase
 from coterie.peer.wire.payload import Encoding
 from coterie.peer.wire.payload_decoder import Decoder, Manifest
 
 MOST_BREAKS = 3
-"""How often a broken transfer goes on."""
+"""How often a broken transfer is continued."""
 MOST_RESTARTS = 3
-"""How often a transfer begins anew, because what was being sent is gone."""
-ONLY_MODEL = frozenset({Part.MODEL})
+"""How often a transfer starts again because its payload was dropped."""
 
 
 class PeerClient:
-    """Asks other peers, whom it knows by id; a failure is a `Rejected`, and nothing else."""
+    """Calls other peers by id; every failure is a `Refused`."""
 
-    def __init__(self, station: Station) -> None:
-        self._station = station
-        self._calls = Calls(station)
+    def __init__(self, context: PeerContext) -> None:
+        self._context = context
+        self._calls = Calls(context)
 
     async def close(self) -> None:
         """Close all connections."""
         await self._calls.channels.close()
 
-    async def meet(self, address: str) -> PeerKey | None:
-        """Learn who is at an address of the settings; None if it is myself."""
-        return await meet(self._calls, address)
+    async def identify(self, address: str) -> PeerKey | None:
+        """Return the id of the peer at an address of the settings; None for this peer itself."""
+        return await identify_peer(self._calls, address)
 
-    async def search_double(self) -> None:
-        """Find out whether another process runs with my key; see `Members.conflict`."""
-        await search_double(self._calls)
+    async def search_duplicate(self) -> None:
+        """Search another process with this peer's key; see `AddressBook.conflict`."""
+        await search_duplicate(self._calls)
 
-    async def hello(self, peer_id: PeerKey) -> Greeting:
-        """Introduce myself; return what the other says about itself."""
-        async with self._calls.asking(peer_id) as line:
-            return await self._greet(peer_id, line)
+    async def say_hello(self, peer_id: PeerKey) -> Hello:
+        """Exchange hellos; return the other peer's."""
+        async with self._calls.connected(peer_id) as connection:
+            return await self._exchange_hello(peer_id, connection)
 
     async def exchange_addresses(self, peer_id: PeerKey) -> int:
-        """Tell a peer whom I know and take in whom it knows; return how many were news."""
-        members = self._station.members
-        request = wire.AddressList(addresses=members.records())
-        async with self._calls.asking(peer_id) as line:
-            reply = await self._call(peer_id, line, EXCHANGE_ADDRESSES, request)
-            return members.take_all(reply.addresses)
+        """Exchange address records with a peer; return the number of new ones."""
+        address_book = self._context.address_book
+        request = wire.AddressList(addresses=address_book.records())
+        async with self._calls.connected(peer_id) as connection:
+            reply = await self._call(peer_id, connection, EXCHANGE_ADDRESSES, request)
+            return address_book.add_records(reply.addresses)
 
     async def await_phase(
         self,
@@ -88,20 +81,22 @@ class PeerClient:
         phase: Phase,
         wait_seconds: float = 0.0,
         deadline_seconds: float | None = None,
-    ) -> Status:
-        """Wait until a peer is so far, or time is over; return how far it is."""
+    ) -> PeerProgress:
+        """Wait until a peer is so far, or until the wait is over; return its progress."""
         if deadline_seconds is None:
-            deadline_seconds = wait_seconds + self._station.settings.deadlines.call_seconds
+            deadline_seconds = wait_seconds + self._context.settings.deadlines.call_seconds
         request = wire.AwaitRequest(
             round=round_number,
             phase=int(phase),  # type: ignore[arg-type]
             wait_milliseconds=_milliseconds(wait_seconds),
         )
-        async with self._calls.asking(peer_id) as line:
+        async with self._calls.connected(peer_id) as connection:
             deadline = Deadline(deadline_seconds)
-            reply = await self._counted(peer_id, line, AWAIT, request, deadline)
+            reply = await self._counted(peer_id, connection, AWAIT, request, deadline)
             published = reply.published_round if reply.published else None
-            return Status(reply.round, known(Phase, reply.phase), published, reply.instance)
+            return PeerProgress(
+                reply.round, parse_enum(Phase, reply.phase), published, reply.instance
+            )
 
     async def fetch(
         self,
@@ -111,144 +106,156 @@ class PeerClient:
         parts: frozenset[Part] = ONLY_MODEL,
         wait_seconds: float = 0.0,
         deadline_seconds: float | None = None,
-    ) -> Pulled:
-        """Get a peer's model of a round, or its newest."""
+    ) -> PulledModel:
+        """Fetch a peer's model of a round, or its newest."""
         if deadline_seconds is None:
-            deadline_seconds = wait_seconds + self._station.settings.deadlines.fetch_seconds
+            deadline_seconds = wait_seconds + self._context.settings.deadlines.fetch_seconds
         deadline = Deadline(deadline_seconds)
-        async with self._calls.asking(peer_id) as line:
-            encoding = self._best_encoding(await self._greeted(peer_id, line, deadline))
+        async with self._calls.connected(peer_id) as connection:
+            encoding = self._best_encoding(await self._known_hello(peer_id, connection, deadline))
             for restarts in range(MOST_RESTARTS + 1):
                 request = _request(round, parts, encoding, wait_seconds)
-                # What is offered is a short call: only the model may take all of the time.
-                soon = wait_seconds + self._station.settings.deadlines.call_seconds
+                # The description comes by a short call; only the model may take all of the time.
+                soon = wait_seconds + self._context.settings.deadlines.call_seconds
                 answer = Deadline(min(soon, deadline.seconds))
-                offered = await self._manifest(peer_id, line, request, answer)
+                offered = await self._manifest(peer_id, connection, request, answer)
                 try:
-                    return await self._pull(peer_id, line, offered, deadline)
-                except Told as told:
-                    if told.reason is not Reason.GONE or restarts == MOST_RESTARTS:
+                    return await self._pull(peer_id, connection, offered, deadline)
+                except RefusedByPeer as refused:
+                    if refused.reason is not Reason.GONE or restarts == MOST_RESTARTS:
                         raise
         raise AssertionError("the loop returns or raises")
 
     async def pull(
         self, peer_id: PeerKey, offered: wire.Manifest, deadline_seconds: float
-    ) -> Pulled:
-        """Get what a peer told me to pull: a model to score, or one that it pushes."""
+    ) -> PulledModel:
+        """Pull a model that another peer offers for a score or as a push."""
         deadline = Deadline(deadline_seconds)
-        async with self._calls.asking(peer_id) as line:
-            self._best_encoding(await self._greeted(peer_id, line, deadline))
-            return await self._pull(peer_id, line, offered, deadline)
+        async with self._calls.connected(peer_id) as connection:
+            self._best_encoding(await self._known_hello(peer_id, connection, deadline))
+            return await self._pull(peer_id, connection, offered, deadline)
 
     async def ask_score(
-        self, peer_id: PeerKey, published: Published, metric: str, round: int | None = None
+        self, peer_id: PeerKey, published: PublishedModel, metric: str, round: int | None = None
     ) -> float:
-        """Let a peer measure my model on its data, those of a round or of now; NaN if it cannot."""
-        seconds = self._station.settings.deadlines.score_seconds
-        async with self._calls.asking(peer_id) as line:
-            offered = await self._offer(peer_id, line, published, ONLY_MODEL)
+        """Let a peer score this one's model on its data, of a round or of now; NaN if it cannot."""
+        seconds = self._context.settings.deadlines.score_seconds
+        async with self._calls.connected(peer_id) as connection:
+            offered = await self._offer(peer_id, connection, published, ONLY_MODEL)
             request = wire.ScoreRequest(manifest=offered, metric=metric, round=round)
-            reply = await self._call(peer_id, line, ASK_SCORE, request, seconds, is_safe=False)
+            reply = await self._call(
+                peer_id, connection, ASK_SCORE, request, seconds, is_safe=False
+            )
             if metric == "accuracy" and reply.value > 1:
-                raise Rejected(Reason.MALFORMED, f"an accuracy of {reply.value:.6g}")
+                raise Refused(Reason.MALFORMED, f"an accuracy of {reply.value:.6g}")
             return reply.value if reply.HasField("value") else float("nan")
 
     async def push(
         self,
         peer_id: PeerKey,
-        published: Published,
+        published: PublishedModel,
         parts: frozenset[Part] = ONLY_MODEL,
         round: int | None = None,
     ) -> None:
-        """Let a peer take my model; when this returns it has it."""
-        seconds = self._station.settings.deadlines.fetch_seconds
-        async with self._calls.asking(peer_id) as line:
-            offered = await self._offer(peer_id, line, published, parts)
-            # Safe to repeat: the receiver knows by the digest what it has already taken.
+        """Push a model to a peer, and return once the peer has it."""
+        seconds = self._context.settings.deadlines.fetch_seconds
+        async with self._calls.connected(peer_id) as connection:
+            offered = await self._offer(peer_id, connection, published, parts)
+            # Safe to repeat: the receiver recognises the digest of a model that it has.
             request = wire.PushRequest(manifest=offered, round=round)
-            await self._call(peer_id, line, PUSH, request, seconds)
+            await self._call(peer_id, connection, PUSH, request, seconds)
 
     async def tell(self, peer_id: PeerKey, value: float, round: int) -> None:
         """Tell a peer a number."""
-        async with self._calls.asking(peer_id) as line:
-            # Safe to repeat: the last of a round counts, and this is the only one.
-            await self._call(peer_id, line, TELL, wire.TellRequest(value=value, round=round))
+        async with self._calls.connected(peer_id) as connection:
+            # Safe to repeat: the last number of a round counts, and there is only one.
+            await self._call(peer_id, connection, TELL, wire.TellRequest(value=value, round=round))
 
     async def goodbye(self) -> None:
-        """Tell everybody who can be asked that I leave; who does not hear it will notice."""
-        members = self._station.members
-        everybody = [members.id_of(number) for number in members.known()]
-        await asyncio.gather(*(self._goodbye(each) for each in everybody), return_exceptions=True)
+        """Tell all reachable peers that this one leaves; others will notice by themselves."""
+        address_book = self._context.address_book
+        reachable = [address_book.id_of(number) for number in address_book.reachable()]
+        await asyncio.gather(*(self._goodbye(each) for each in reachable), return_exceptions=True)
 
     async def _goodbye(self, peer_id: PeerKey) -> None:
-        request = wire.GoodbyeMessage(instance=self._station.members.instance)
-        deadline = Deadline(self._station.settings.deadlines.goodbye_seconds)
-        async with self._calls.asking(peer_id) as line:
-            await self._counted(peer_id, line, GOODBYE, request, deadline, is_safe=False)
+        request = wire.GoodbyeMessage(instance=self._context.address_book.instance)
+        deadline = Deadline(self._context.settings.deadlines.goodbye_seconds)
+        async with self._calls.connected(peer_id) as connection:
+            await self._counted(peer_id, connection, GOODBYE, request, deadline, is_safe=False)
 
-    async def _greeted(
-        self, peer_id: PeerKey, line: Line, deadline: Deadline | None = None
-    ) -> Greeting:
-        """Return what a peer said when I introduced myself, unless it has started anew since."""
-        said = line.greeting
-        if said is not None and said.instance == self._station.members.instance_of(peer_id):
-            return said
-        return await self._greet(peer_id, line, deadline)
+    async def _known_hello(
+        self, peer_id: PeerKey, connection: Connection, deadline: Deadline | None = None
+    ) -> Hello:
+        """Return the hello of a peer; exchange hellos if its process is new."""
+        hello = connection.hello
+        if hello is not None and hello.instance == self._context.address_book.instance_of(peer_id):
+            return hello
+        return await self._exchange_hello(peer_id, connection, deadline)
 
-    async def _greet(
-        self, peer_id: PeerKey, line: Line, deadline: Deadline | None = None
-    ) -> Greeting:
-        seconds = self._station.settings.deadlines.call_seconds
-        if deadline is not None:  # whoever waits for a model waits no longer for a greeting
+    async def _exchange_hello(
+        self, peer_id: PeerKey, connection: Connection, deadline: Deadline | None = None
+    ) -> Hello:
+        seconds = self._context.settings.deadlines.call_seconds
+        if deadline is not None:  # a hello takes no longer than the fetch that needs it
             seconds = min(seconds, deadline.seconds)
-        request = hello(self._station)
-        reply = await self._counted(peer_id, line, HELLO, request, Deadline(seconds))
-        greeting = read_hello(reply)
-        require_owner(greeting, peer_id)
-        self._station.members.take_all([greeting.address])
-        line.greeting = greeting
-        return greeting
+        request = make_hello(self._context)
+        reply = await self._counted(peer_id, connection, HELLO, request, Deadline(seconds))
+        hello = read_hello(reply)
+        require_owner(hello, peer_id)
+        self._context.address_book.add_records([hello.address])
+        connection.hello = hello
+        return hello
 
-    def _best_encoding(self, greeting: Greeting) -> Encoding:
-        """Return the smallest encoding that both sides are willing to use."""
-        if greeting.layout != self._station.layout.fingerprint:
-            raise Rejected(Reason.WRONG_LAYOUT, "it trains another model")
-        return max(greeting.encodings & self._station.encodings, default=Encoding.FLOAT32)
+    def _best_encoding(self, hello: Hello) -> Encoding:
+        """Return the best encoding that both peers use."""
+        if hello.layout != self._context.layout.fingerprint:
+            raise Refused(Reason.WRONG_LAYOUT, "it trains another model")
+        return max(hello.encodings & self._context.encodings, default=Encoding.FLOAT32)
 
     async def _offer(
-        self, peer_id: PeerKey, line: Line, published: Published, parts: frozenset[Part]
+        self,
+        peer_id: PeerKey,
+        connection: Connection,
+        published: PublishedModel,
+        parts: frozenset[Part],
     ) -> wire.Manifest:
-        encoding = self._best_encoding(await self._greeted(peer_id, line))
-        return await self._station.offers.manifest(published, parts, encoding, peer_id)
+        encoding = self._best_encoding(await self._known_hello(peer_id, connection))
+        return await self._context.payload_cache.manifest(published, parts, encoding, peer_id)
 
     async def _manifest(
-        self, peer_id: PeerKey, line: Line, request: wire.ManifestRequest, deadline: Deadline
+        self,
+        peer_id: PeerKey,
+        connection: Connection,
+        request: wire.ManifestRequest,
+        deadline: Deadline,
     ) -> wire.Manifest:
-        offered = await self._counted(peer_id, line, GET_MANIFEST, request, deadline)
+        offered = await self._counted(peer_id, connection, GET_MANIFEST, request, deadline)
         if set(offered.parts) != set(request.parts):
-            raise Rejected(Reason.MALFORMED, "it offers other parts than it was asked for")
+            raise Refused(Reason.MALFORMED, "it offers other parts than it was asked for")
         if request.HasField("round") and offered.round != request.round:
-            raise Rejected(Reason.MALFORMED, "it offers another round than it was asked for")
+            raise Refused(Reason.MALFORMED, "it offers another round than it was asked for")
         return offered
 
     async def _pull(
-        self, peer_id: PeerKey, line: Line, offered: wire.Manifest, deadline: Deadline
-    ) -> Pulled:
+        self, peer_id: PeerKey, connection: Connection, offered: wire.Manifest, deadline: Deadline
+    ) -> PulledModel:
         begun_at = time.monotonic()
         manifest = Manifest.read(offered)
-        if manifest.encoding not in self._station.encodings:
-            raise Rejected(Reason.MALFORMED, f"I do not read {manifest.encoding.name.lower()}")
-        decoder = Decoder(self._station.layout, manifest, self._station.decoder_limits)
+        if manifest.encoding not in self._context.encodings:
+            raise Refused(
+                Reason.MALFORMED, f"this peer does not read {manifest.encoding.name.lower()}"
+            )
+        decoder = Decoder(self._context.layout, manifest, self._context.decoder_limits)
         try:
-            await self._take_all(peer_id, line, decoder, manifest, deadline)
-            model = decoder.finish()  # weights were checked as they came: this takes no time
+            await self._take_all(peer_id, connection, decoder, manifest, deadline)
+            model = decoder.finish()  # fast: the weights were checked as they arrived
         except BaseException:
-            # Not only when the error is collected: until then others may have sent the next.
+            # Not only when the error is collected: by then other peers may have sent more.
             decoder.discard()
             raise
         finally:
-            self._station.traffic.bytes_received[peer_id] += decoder.num_fed
-        return Pulled(
+            self._context.traffic.bytes_received[peer_id] += decoder.num_fed
+        return PulledModel(
             peer_id=peer_id,
             round=offered.round,
             age_seconds=offered.age_milliseconds / 1000,
@@ -261,25 +268,25 @@ class PeerClient:
     async def _take_all(
         self,
         peer_id: PeerKey,
-        line: Line,
+        connection: Connection,
         decoder: Decoder,
         manifest: Manifest,
         deadline: Deadline,
     ) -> None:
-        """Feed the whole payload to the decoder; a stream that breaks goes on where it broke."""
-        pace = Pace(self._station.settings.limits, time.monotonic)
+        """Feed the whole payload to the decoder; continue a broken stream where it broke."""
+        pace = Pace(self._context.settings.limits, time.monotonic)
         pauses = Pauses(deadline)
         num_breaks = 0
         while True:
             request = wire.PullRequest(digest=manifest.digest, offset=decoder.num_fed)
-            self._station.traffic.calls[peer_id, PULL_MODEL.name] += 1
+            self._context.traffic.calls[peer_id, PULL_MODEL.name] += 1
             try:
-                chunks = self._calls.stream(line, PULL_MODEL, request, deadline)
-                await take_in(chunks, decoder, pace)
+                chunks = self._calls.stream(connection, PULL_MODEL, request, deadline)
+                await receive_chunks(chunks, decoder, pace)
                 return
-            except Rejected as refused:
-                self._station.traffic.failures[peer_id, PULL_MODEL.name] += 1
-                is_told = isinstance(refused, Told)
+            except Refused as refused:
+                self._context.traffic.failures[peer_id, PULL_MODEL.name] += 1
+                is_told = isinstance(refused, RefusedByPeer)
                 is_broken = refused.reason is Reason.UNREACHABLE and not is_told
                 num_breaks += is_broken
                 is_busy = refused.reason is Reason.BUSY and is_told
@@ -290,32 +297,32 @@ class PeerClient:
     async def _call(
         self,
         peer_id: PeerKey,
-        line: Line,
+        connection: Connection,
         method: Method[Request, Reply],
         request: Request,
         wait_seconds: float = 0.0,
         *,
         is_safe: bool = True,
     ) -> Reply:
-        """Ask with the deadline of a short call, beyond what the other is asked to wait."""
-        deadline = Deadline(wait_seconds + self._station.settings.deadlines.call_seconds)
-        return await self._counted(peer_id, line, method, request, deadline, is_safe=is_safe)
+        """Call with the deadline of a short call, plus the wait that the call asks for."""
+        deadline = Deadline(wait_seconds + self._context.settings.deadlines.call_seconds)
+        return await self._counted(peer_id, connection, method, request, deadline, is_safe=is_safe)
 
     async def _counted(
         self,
         peer_id: PeerKey,
-        line: Line,
+        connection: Connection,
         method: Method[Request, Reply],
         request: Request,
         deadline: Deadline,
         *,
         is_safe: bool = True,
     ) -> Reply:
-        self._station.traffic.calls[peer_id, method.name] += 1
+        self._context.traffic.calls[peer_id, method.name] += 1
         try:
-            return await self._calls.call(line, method, request, deadline, is_safe=is_safe)
-        except Rejected:
-            self._station.traffic.failures[peer_id, method.name] += 1
+            return await self._calls.call(connection, method, request, deadline, is_safe=is_safe)
+        except Refused:
+            self._context.traffic.failures[peer_id, method.name] += 1
             raise
 
 
@@ -335,7 +342,7 @@ def _milliseconds(seconds: float) -> int:
 
 
 def _num_tensor_bytes(model: Model, manifest: Manifest) -> int:
-    """Return the bytes of the tensors as they travelled; compressed ones cannot be told apart."""
+    """Return the bytes of the tensors as sent; for compressed ones, of the whole payload."""
     if manifest.encoding.is_compressed:
         return manifest.size
     item_bytes = 2 if manifest.encoding.dtype == "BF16" else 4

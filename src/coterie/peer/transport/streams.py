@@ -1,4 +1,4 @@
-"""The two ends of a stream of chunks, both of which give up on the other if it is too slow."""
+"""Sending and receiving a stream of chunks; both ends abort if the other is too slow."""
 
 from __future__ import annotations
 
@@ -6,37 +6,39 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import aclosing
 
-from coterie.peer.refusals import Reason, Rejected
+from coterie.peer.refusals import Reason, Refused
 from coterie.peer.transport.call_limits import Pace
-from coterie.peer.transport.methods import CHUNK_BYTES
 from coterie.peer.wire import protocol_pb2 as wire
+from coterie.peer.wire.methods import CHUNK_BYTES
 from coterie.peer.wire.payload_decoder import Decoder
 
 
-async def take_in(chunks: AsyncGenerator[wire.Chunk, None], decoder: Decoder, pace: Pace) -> None:
-    """Feed a stream to the decoder, which may have been fed before, as long as it is fast."""
+async def receive_chunks(
+    chunks: AsyncGenerator[wire.Chunk, None], decoder: Decoder, pace: Pace
+) -> None:
+    """Feed a stream to the decoder, which may have a beginning already, while it is fast enough."""
     async with aclosing(chunks):
         while True:
             try:
                 async with asyncio.timeout(pace.seconds_left):
                     chunk = await anext(chunks, None)
             except TimeoutError:
-                raise Rejected(
+                raise Refused(
                     Reason.LATE, f"the model came too slowly: {decoder.num_fed} bytes so far"
                 ) from None
             if chunk is None:
                 return
-            pace.begin()  # not before: the sender may have let others go first
+            pace.begin()  # not earlier: the sender may serve other peers first
             data = chunk.data  # once: each access makes a copy
             _require_next(chunk.offset, len(data), decoder.num_fed)
             decoder.feed(data)
-            pace.moved(len(data))
+            pace.record_progress(len(data))
 
 
-async def send_out(
+async def send_chunks(
     chunks: Iterator[tuple[int, bytes]], write: Callable[[bytes], Awaitable[None]], pace: Pace
 ) -> None:
-    """Write chunks as fast as they are read; who reads too slowly does not get the rest."""
+    """Write chunks as fast as they are read; stop if the reader is too slow."""
     pace.begin()
     for offset, data in chunks:
         message = wire.Chunk(offset=offset, data=data).SerializeToString()
@@ -44,13 +46,13 @@ async def send_out(
             async with asyncio.timeout(pace.seconds_left):
                 await write(message)
         except TimeoutError:
-            raise Rejected(Reason.LATE, "the model was read too slowly") from None
-        pace.moved(len(data))
+            raise Refused(Reason.LATE, "the model was read too slowly") from None
+        pace.record_progress(len(data))
 
 
 def _require_next(offset: int, num_bytes: int, expected: int) -> None:
     if offset != expected or not 0 < num_bytes <= CHUNK_BYTES:
-        raise Rejected(
+        raise Refused(
             Reason.MALFORMED,
             f"a chunk of {num_bytes} bytes at {offset}, expected the one at {expected}",
         )

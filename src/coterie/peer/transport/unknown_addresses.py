@@ -1,61 +1,69 @@
-"""Meeting peers at addresses that come without a name, and other processes with my own key."""
+"""Calls to addresses whose peer is unknown: identifies it, also if it has this peer's key."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 
 from coterie.peer.discovery.addresses import open_address
-from coterie.peer.refusals import Reason, Rejected
+from coterie.peer.refusals import Reason, Refused
 from coterie.peer.transport.calls import Calls, Deadline
-from coterie.peer.transport.greeting import Greeting, hello, read_hello, require_owner
-from coterie.peer.transport.interface import PeerKey
-from coterie.peer.transport.methods import HELLO
+from coterie.peer.transport.hello import Hello, make_hello, read_hello, require_owner
+from coterie.peer.types import PeerKey
+from coterie.peer.wire.methods import HELLO
 
 
-async def meet(calls: Calls, address: str) -> PeerKey | None:
-    """Learn who is at an address; None if it is myself.
+async def identify_peer(calls: Calls, address: str) -> PeerKey | None:
+    """Return the id of the peer at an address; None for this peer itself.
 
-    The first connection accepts whoever is trusted, and only proves that it is one of them. Who it
-    claims to be counts after a second one that accepts this key alone.
+    The first connection accepts all trusted certificates, so it proves only that the peer has one
+    of them. The id it claims counts after a second connection that accepts this key alone.
     """
-    station = calls.station
+    context = calls.context
     try:
-        own = station.identity.certificate_pem
-        claimed = (await _greet(calls, address, own + station.trust.roots())).peer_id
-        if claimed == station.identity.peer_id:
+        own = context.identity.certificate_pem
+        claimed = (await _greet(calls, address, own + context.trust.roots())).peer_id
+        if claimed == context.identity.peer_id:
             await _meet_myself(calls, address)
             return None
-        certificate = station.trust.get(claimed)
+        certificate = context.trust.get(claimed)
         if certificate is None or not certificate.is_valid:
-            raise Rejected(Reason.UNTRUSTED, f"at {address} is somebody who is not trusted")
-        greeting = await _greet(calls, address, certificate.pem)
-        require_owner(greeting, claimed)
-    except Rejected as refused:
-        station.refusals.count(address, refused.reason)
+            raise Refused(
+                Reason.UNTRUSTED,
+                f"The peer at {address} shows a certificate that this peer does not trust. "
+                "Compare ids with its owner, then run: coterie peer trust FILE",
+            )
+        hello = await _greet(calls, address, certificate.pem)
+        require_owner(hello, claimed)
+    except Refused as refused:
+        context.failures.count(address, refused.reason)
         raise
-    station.members.take_all([greeting.address])
-    station.members.returned(claimed, greeting.instance)
+    context.address_book.add_records([hello.address])
+    context.address_book.mark_present(claimed, hello.instance)
     return claimed
 
 
-async def search_double(calls: Calls) -> None:
-    """Look whether another process with my key runs where somebody heard of one."""
-    members = calls.station.members
-    if members.double is None:
+async def search_duplicate(calls: Calls) -> None:
+    """Check whether another process with this peer's key runs at the reported address."""
+    address_book = calls.context.address_book
+    if address_book.duplicate is None:
         return
-    with suppress(Rejected):  # nobody is there with my key: it was an earlier start of this peer
-        await _meet_myself(calls, members.double.address)
-    members.outrank_double()
+    with suppress(Refused):  # no process with this key is there: the report was of an earlier start
+        await _meet_myself(calls, address_book.duplicate.address)
+    address_book.outrank_duplicate()
 
 
 async def _meet_myself(calls: Calls, address: str) -> None:
-    station = calls.station
-    greeting = await _greet(calls, address, station.identity.certificate_pem)
-    require_owner(greeting, station.identity.peer_id)
-    station.members.meet_double(open_address(greeting.address, station.trust, station.identity))
+    context = calls.context
+    hello = await _greet(calls, address, context.identity.certificate_pem)
+    require_owner(hello, context.identity.peer_id)
+    context.address_book.handle_duplicate(
+        open_address(hello.address, context.trust, context.identity)
+    )
 
 
-async def _greet(calls: Calls, address: str, roots: bytes) -> Greeting:
-    deadline = Deadline(calls.station.settings.deadlines.connect_seconds)
+async def _greet(calls: Calls, address: str, roots: bytes) -> Hello:
+    deadline = Deadline(calls.context.settings.deadlines.connect_seconds)
     async with calls.channels.visit(address, roots) as channel:
-        return read_hello(await calls.call_once(channel, HELLO, hello(calls.station), deadline))
+        return read_hello(
+            await calls.call_once(channel, HELLO, make_hello(calls.context), deadline)
+        )

@@ -1,1 +1,1 @@
-"""Bytes: the messages of the protocol, and models as checked bytes. Nothing here does I/O."""
+"""The wire format: messages of the protocol, and models as checked bytes. No I/O here."""

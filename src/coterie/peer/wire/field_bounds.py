@@ -1,7 +1,7 @@
-"""What each field of each message may be: whatever comes from outside is held against this table.
+"""The allowed values of every field of every message from outside.
 
-A message is held against it as soon as it has been read, before anything is done with it. So no
-number is used that the tables of a run, or the weights of a merge, have no room for.
+Each message is checked against this table before it is used. Hence no number is used that does not
+fit into the tables of a run or the weights of a merge.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 
 from google.protobuf.message import Message
 
-from coterie.peer.refusals import Reason, Rejected
-from coterie.peer.transport.interface import Part, Phase
+from coterie.peer.refusals import Reason, Refused
+from coterie.peer.wire.model import Part, Phase
 from coterie.peer.wire.payload import Encoding
 
 VERSION = 1
@@ -24,7 +24,7 @@ ID_BYTES = 32
 DIGEST_BYTES = 32
 INSTANCE_BYTES = 16
 LARGEST_ROUND = 2**31 - 1
-"""Records hold rounds as int32; at a thousand rounds a second these last for 24 days."""
+"""Records hold rounds as int32: enough for 24 days at a thousand rounds a second."""
 LARGEST_AGE_MILLISECONDS = 100 * 365 * 24 * 3600 * 1000
 """A hundred years: ages are measured from the start of a process."""
 LARGEST_SAMPLES = 2**31 - 1
@@ -38,40 +38,40 @@ MOST_ENCODINGS = 16
 
 
 @dataclass(frozen=True)
-class Whole:
-    """A whole number between two, both included."""
+class IntegerRange:
+    """A whole number in a range, both ends included."""
 
     low: int
     high: int
     reason: Reason = Reason.MALFORMED
 
     def require(self, value: int, name: str) -> None:
-        """Refuse any other number."""
+        """Refuse a number outside the range."""
         if not self.low <= value <= self.high:
             expected = f"{self.low} to {self.high}" if self.low < self.high else str(self.low)
-            raise Rejected(self.reason, f"{name} is {value}, expected {expected}")
+            raise Refused(self.reason, f"{name} is {value}, expected {expected}")
 
 
 @dataclass(frozen=True)
-class Real:
-    """A number between two, both included; NaN is none."""
+class NumberRange:
+    """A number in a range, both ends included; NaN is refused."""
 
     low: float
     high: float
 
     def require(self, value: float, name: str) -> None:
-        """Refuse any other number."""
+        """Refuse a number outside the range."""
         is_finite = math.isfinite(value)
         if math.isnan(value) or not (is_finite or self.low <= value <= self.high):
-            raise Rejected(Reason.NOT_FINITE, f"{name} is {value}")
+            raise Refused(Reason.NOT_FINITE, f"{name} is {value}")
         if not self.low <= value <= self.high:
             detail = f"{name} is {value:.6g}, expected {self.low:g} to {self.high:g}"
-            raise Rejected(Reason.MALFORMED, detail)
+            raise Refused(Reason.MALFORMED, detail)
 
 
 @dataclass(frozen=True)
-class Length:
-    """Bytes, or a text, of so many bytes or characters."""
+class LengthRange:
+    """Bytes or text with a length in a range, both ends included."""
 
     low: int
     high: int
@@ -80,12 +80,12 @@ class Length:
         """Refuse any other length."""
         if not self.low <= len(value) <= self.high:
             expected = f"{self.low} to {self.high}" if self.low < self.high else str(self.low)
-            raise Rejected(Reason.MALFORMED, f"{name} is {len(value)} long, expected {expected}")
+            raise Refused(Reason.MALFORMED, f"{name} is {len(value)} long, expected {expected}")
 
 
 @dataclass(frozen=True)
-class OneOf:
-    """A number of an enumeration: in messages from outside, any can stand there."""
+class EnumValue:
+    """A number of an enumeration; messages from outside may hold any."""
 
     kind: type[IntEnum]
 
@@ -93,20 +93,20 @@ class OneOf:
         """Refuse a number that does not exist."""
         if value not in set(self.kind):
             detail = f"{name} is {value}: there is no such {self.kind.__name__.lower()}"
-            raise Rejected(Reason.MALFORMED, detail)
+            raise Refused(Reason.MALFORMED, detail)
 
 
 @dataclass(frozen=True)
-class Nested:
+class NestedMessage:
     """A message within a message."""
 
     def require(self, value: Message, name: str) -> None:
-        """Hold it against the table, too; one that is not there has none of its fields."""
+        """Check it against the table, too; a missing one has none of its fields."""
         require(value)
 
 
 @dataclass(frozen=True)
-class Anything:
+class Unchecked:
     """Any value is accepted here."""
 
     why: str
@@ -116,12 +116,12 @@ class Anything:
         """Accept it."""
 
 
-Rule: TypeAlias = Whole | Real | Length | OneOf | Nested | Anything
+Rule: TypeAlias = IntegerRange | NumberRange | LengthRange | EnumValue | NestedMessage | Unchecked
 
 
 @dataclass(frozen=True)
-class Several:
-    """A list of at least and at most so many, perhaps all different."""
+class ListRule:
+    """A list with a length in a range, perhaps of distinct entries."""
 
     each: Rule
     low: int
@@ -129,85 +129,91 @@ class Several:
     are_distinct: bool = False
 
     def require(self, values: Iterable[Any], name: str) -> None:
-        """Refuse a list that is too short or too long, one wrong entry, and repeated ones."""
+        """Refuse a list of another length, a wrong entry, or a repeated one."""
         found = list(values)
         if len(found) > self.high:
-            detail = f"{name} has {len(found)} entries, at most {self.high} may be"
-            raise Rejected(Reason.TOO_LARGE, detail)
+            detail = f"{name} has {len(found)} entries, at most {self.high} are allowed"
+            raise Refused(Reason.TOO_LARGE, detail)
         if len(found) < self.low:
-            raise Rejected(Reason.MALFORMED, f"{name} has {len(found)} entries, too few")
+            raise Refused(
+                Reason.MALFORMED, f"{name} has {len(found)} entries, at least {self.low} are needed"
+            )
         for value in found:
             self.each.require(value, name)
         if self.are_distinct and len(set(found)) != len(found):
-            raise Rejected(Reason.MALFORMED, f"{name} names something twice")
+            raise Refused(Reason.MALFORMED, f"{name} has an entry twice")
 
 
-ROUND = Whole(0, LARGEST_ROUND)
-FINITE = Real(-sys.float_info.max, sys.float_info.max)
-WAIT = Anything("a wait ends with the deadline of the call, and that is bounded")
-INSTANCE = Length(INSTANCE_BYTES, INSTANCE_BYTES)
-DIGEST = Length(DIGEST_BYTES, DIGEST_BYTES)
-PARTS = Several(OneOf(Part), 1, len(Part), are_distinct=True)
+ROUND = IntegerRange(0, LARGEST_ROUND)
+FINITE = NumberRange(-sys.float_info.max, sys.float_info.max)
+WAIT = Unchecked("a wait ends with the deadline of the call, and that is bounded")
+INSTANCE = LengthRange(INSTANCE_BYTES, INSTANCE_BYTES)
+DIGEST = LengthRange(DIGEST_BYTES, DIGEST_BYTES)
+PARTS = ListRule(EnumValue(Part), 1, len(Part), are_distinct=True)
 
-BOUNDS: Mapping[str, Mapping[str, Rule | Several]] = {
+BOUNDS: Mapping[str, Mapping[str, Rule | ListRule]] = {
     "HelloMessage": {
-        "version": Whole(VERSION, VERSION, Reason.WRONG_VERSION),
-        "peer_id": Length(ID_BYTES, ID_BYTES),
-        "layout": Length(DIGEST_BYTES, DIGEST_BYTES),
+        "version": IntegerRange(VERSION, VERSION, Reason.WRONG_VERSION),
+        "peer_id": LengthRange(ID_BYTES, ID_BYTES),
+        "layout": LengthRange(DIGEST_BYTES, DIGEST_BYTES),
         "instance": INSTANCE,
-        "largest_payload": Anything("informative: a payload is judged by the receiver's layout"),
-        "encodings": Several(Anything("unknown ones are passed over"), 0, MOST_ENCODINGS),
-        "address": Nested(),
+        "largest_payload": Unchecked("informative: the receiver's layout decides about a payload"),
+        "encodings": ListRule(Unchecked("unknown ones are ignored"), 0, MOST_ENCODINGS),
+        "address": NestedMessage(),
     },
     "SignedAddress": {
-        "record": Length(1, LARGEST_RECORD_BYTES),
-        "signature": Length(0, LARGEST_SIGNATURE_BYTES),
+        "record": LengthRange(1, LARGEST_RECORD_BYTES),
+        "signature": LengthRange(0, LARGEST_SIGNATURE_BYTES),
     },
     "AddressRecord": {
-        "peer_id": Length(ID_BYTES, ID_BYTES),
-        "address": Length(1, LARGEST_ADDRESS),
-        "sequence": Whole(0, LARGEST_SEQUENCE),
+        "peer_id": LengthRange(ID_BYTES, ID_BYTES),
+        "address": LengthRange(1, LARGEST_ADDRESS),
+        "sequence": IntegerRange(0, LARGEST_SEQUENCE),
         "instance": INSTANCE,
-        "name": Anything("a claim: made fit for printing, and used for nothing"),
+        "name": Unchecked("a claim: made safe to print, and used for nothing"),
     },
-    "AddressList": {"addresses": Several(Nested(), 0, MOST_RECORDS)},
-    "AwaitRequest": {"round": ROUND, "phase": OneOf(Phase), "wait_milliseconds": WAIT},
+    "AddressList": {"addresses": ListRule(NestedMessage(), 0, MOST_RECORDS)},
+    "AwaitRequest": {"round": ROUND, "phase": EnumValue(Phase), "wait_milliseconds": WAIT},
     "StatusMessage": {
         "round": ROUND,
-        "phase": OneOf(Phase),
-        "published": Anything("both values mean something"),
+        "phase": EnumValue(Phase),
+        "published": Unchecked("both values have a meaning"),
         "published_round": ROUND,
         "instance": INSTANCE,
     },
     "ManifestRequest": {
         "round": ROUND,
         "parts": PARTS,
-        "encoding": OneOf(Encoding),
+        "encoding": EnumValue(Encoding),
         "wait_milliseconds": WAIT,
     },
     "Manifest": {
         "digest": DIGEST,
-        "size": Anything("the layout says exactly what it may be: see Decoder"),
+        "size": Unchecked("the layout determines it exactly: see Decoder"),
         "round": ROUND,
-        "age_milliseconds": Whole(0, LARGEST_AGE_MILLISECONDS),
-        "num_samples": Whole(1, LARGEST_SAMPLES),
-        "encoding": OneOf(Encoding),
+        "age_milliseconds": IntegerRange(0, LARGEST_AGE_MILLISECONDS),
+        "num_samples": IntegerRange(1, LARGEST_SAMPLES),
+        "encoding": EnumValue(Encoding),
         "parts": PARTS,
     },
     "PullRequest": {
         "digest": DIGEST,
-        "offset": Anything("the payload says exactly what it may be: see Payload.chunks"),
+        "offset": Unchecked("the payload determines its range: see Payload.chunks"),
     },
     "Chunk": {
-        "offset": Anything("the bytes so far say exactly what it must be: see take_in"),
-        "data": Anything("1 byte to 1 MiB: see take_in; each look at it would make a copy"),
+        "offset": Unchecked("the bytes so far determine it exactly: see receive_chunks"),
+        "data": Unchecked("1 byte to 1 MiB: see receive_chunks; each access would make a copy"),
     },
-    "ScoreRequest": {"manifest": Nested(), "metric": Length(0, LONGEST_METRIC), "round": ROUND},
+    "ScoreRequest": {
+        "manifest": NestedMessage(),
+        "metric": LengthRange(0, LONGEST_METRIC),
+        "round": ROUND,
+    },
     # A loss may be infinite: of a model that has diverged.
-    "ScoreReply": {"value": Real(0.0, math.inf)},
-    "PushRequest": {"manifest": Nested(), "round": ROUND},
+    "ScoreReply": {"value": NumberRange(0.0, math.inf)},
+    "PushRequest": {"manifest": NestedMessage(), "round": ROUND},
     "PushReply": {},
-    # What a strategy understands is often less, see Strategy.told_range.
+    # A strategy often accepts less, see Strategy.told_range.
     "TellRequest": {"value": FINITE, "round": ROUND},
     "TellReply": {},
     "GoodbyeMessage": {"instance": INSTANCE},
@@ -216,13 +222,13 @@ BOUNDS: Mapping[str, Mapping[str, Rule | Several]] = {
 
 
 def require(message: Message) -> None:
-    """Refuse a message with a field that is not what the table says."""
+    """Refuse a message with a field outside its bounds."""
     kind = message.DESCRIPTOR
     rules = BOUNDS[kind.name]
     for field in kind.fields:
         rule = rules[field.name]
         is_optional = field.has_presence and field.message_type is None
         is_left_out = is_optional and not message.HasField(field.name)
-        if is_left_out or isinstance(rule, Anything):
+        if is_left_out or isinstance(rule, Unchecked):
             continue
         rule.require(getattr(message, field.name), f"{kind.name}.{field.name}")

@@ -1,4 +1,4 @@
-"""Where the bytes of a payload go: vectors and messages that are checked while they are filled."""
+"""Buffers for the bytes of a payload: vectors and messages that are checked while they fill."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from coterie.peer.refusals import Reason, Rejected
-from coterie.peer.transport.interface import Model, Part, Vector
+from coterie.peer.refusals import Reason, Refused
+from coterie.peer.wire.model import Model, Part, Vector
 from coterie.peer.wire.payload_header import MESSAGE_DTYPES, Tensor
 
 _BLOCK = 2**16
-"""How many weights are looked at at once: few enough to stay in the processor's cache."""
+"""Number of weights checked at a time: few enough to stay in the processor's cache."""
 
 
 class IncomingVector:
-    """A vector (P,) of float32, filled from the bytes of float32 or, widened, of bfloat16."""
+    """A vector (P,) of float32, filled from bytes of float32 or, widened, of bfloat16."""
 
     def __init__(self, size: int, dtype: str, largest_norm: float) -> None:
         self._values: npt.NDArray[np.float32] = np.empty(size, "<f4")
@@ -30,7 +30,7 @@ class IncomingVector:
         self._num_written = 0
         self._half = b""
         self.num_missing = size * (2 if self._is_rounded else 4)
-        """How many bytes are still to come."""
+        """Number of missing bytes."""
 
     def write(self, data: memoryview) -> None:
         """Take the next bytes, which may end within a number."""
@@ -42,8 +42,8 @@ class IncomingVector:
             self._num_written += len(data)
         self._check(self._num_written // 4)
 
-    def finished(self) -> Vector:
-        """Return the vector in this machine's own order of bytes."""
+    def finish(self) -> Vector:
+        """Return the vector in this machine's byte order."""
         return self._values.astype(np.float32, copy=False)
 
     def _widen(self, data: memoryview) -> None:
@@ -65,31 +65,31 @@ class IncomingVector:
         self._num_written += 4 * len(halves)
 
     def _check(self, num_complete: int) -> None:
-        """Reject weights that are not finite or make the norm too large, as soon as possible."""
+        """Refuse weights that are not finite or make the norm too large, as early as possible."""
         for start in range(self._num_checked, num_complete, _BLOCK):
             self._squares += _squares(self._values[start : min(start + _BLOCK, num_complete)])
         self._num_checked = num_complete
         if self._squares > self._largest_norm**2:
             detail = f"the weights' norm is above {self._largest_norm:.3g}"
-            raise Rejected(Reason.NORM, detail)
+            raise Refused(Reason.NORM, detail)
 
 
 class IncomingMessage:
-    """The arrays of a message, as bytes until all are there."""
+    """The arrays of a message, kept as bytes until all are there."""
 
     def __init__(self, tensors: Sequence[Tensor]) -> None:
         self._tensors = tensors
         self._data = bytearray()
         self.num_missing = sum(tensor.num_bytes for tensor in tensors)
-        """How many bytes are still to come."""
+        """Number of missing bytes."""
 
     def write(self, data: memoryview) -> None:
         """Take the next bytes."""
         self.num_missing -= len(data)
         self._data += data
 
-    def finished(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the arrays in this machine's own order of bytes."""
+    def finish(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the arrays in this machine's byte order."""
         arrays: dict[str, npt.NDArray[Any]] = {}
         start = 0
         for tensor in self._tensors:
@@ -101,7 +101,7 @@ class IncomingMessage:
 
 
 class IncomingModel:
-    """All of a payload behind its header, one after another."""
+    """The whole payload after its header, part by part."""
 
     def __init__(self, vectors: Mapping[Part, IncomingVector], message: IncomingMessage) -> None:
         self._vectors = vectors
@@ -110,30 +110,30 @@ class IncomingModel:
 
     @property
     def num_missing(self) -> int:
-        """Return how many bytes are still to come."""
+        """Return the number of missing bytes."""
         return sum(each.num_missing for each in self._order)
 
     def write(self, data: memoryview) -> None:
-        """Take the next bytes, at most as many as are missing."""
+        """Take the next bytes, at most the missing ones."""
         for each in self._order:
             taken = data[: each.num_missing]
             if taken:
                 each.write(taken)
                 data = data[len(taken) :]
 
-    def finished(self) -> Model:
+    def finish(self) -> Model:
         """Return the model."""
-        vectors = {part: vector.finished() for part, vector in self._vectors.items()}
-        return Model(vectors, self._message.finished())
+        vectors = {part: vector.finish() for part, vector in self._vectors.items()}
+        return Model(vectors, self._message.finish())
 
 
 def _squares(values: Vector) -> float:
     """Return the sum of squares of weights that are finite."""
-    # One pass tells whether all is well: whatever is not finite makes the sum not finite either.
+    # One pass suffices if all is well: a value that is not finite makes the sum not finite.
     with np.errstate(over="ignore", invalid="ignore"):
         total = float(np.dot(values, values))
     if math.isfinite(total):
         return total
     if not np.isfinite(values).all():
-        raise Rejected(Reason.NOT_FINITE, "weights that are NaN or infinite")
+        raise Refused(Reason.NOT_FINITE, "weights that are NaN or infinite")
     return float(np.square(values, dtype=np.float64).sum())  # large, but float64 can hold it

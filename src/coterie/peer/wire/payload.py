@@ -1,4 +1,4 @@
-"""A model as the bytes that travel, without a copy of its weights where none is needed."""
+"""A model encoded as bytes for the network, without copies of its weights where possible."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import zstandard
 
 from coterie.errors import StrategyError
 from coterie.models.layout import Layout
-from coterie.peer.refusals import Reason, Rejected
-from coterie.peer.transport.interface import Model, Part, Vector
+from coterie.peer.refusals import Reason, Refused
+from coterie.peer.wire.model import Model, Part, Vector
 from coterie.peer.wire.payload_header import (
     LARGEST_MESSAGE_BYTES,
     MESSAGE_DTYPES,
@@ -30,15 +30,15 @@ from coterie.peer.wire.strategy_tables import require_tables
 from coterie.strategies.requests import Range
 
 CHUNK_BYTES = 2**20
-"""The most that travels in one chunk."""
+"""Largest chunk."""
 _COMPRESSION_LEVEL = 1
 """Weights are almost noise: higher levels take longer and save nothing more."""
 _BLOCK = 2**16
-"""How many weights are converted at once: few enough to stay in the processor's cache."""
+"""Number of weights converted at a time: few enough to stay in the processor's cache."""
 
 
 class Encoding(IntEnum):
-    """How a model becomes bytes; the numbers are those of the protocol."""
+    """How a model is encoded; the numbers are those of the protocol."""
 
     FLOAT32 = 0
     BFLOAT16 = 1
@@ -47,24 +47,24 @@ class Encoding(IntEnum):
 
     @property
     def is_compressed(self) -> bool:
-        """Return whether the whole is one zstd frame."""
+        """Return whether the payload is one zstd frame."""
         return self in (Encoding.FLOAT32_ZSTD, Encoding.BFLOAT16_ZSTD)
 
     @property
     def dtype(self) -> str:
-        """Return what the weights are, as safetensors call it; messages are never rounded."""
+        """Return the type of the weights as safetensors calls it; messages are never rounded."""
         return "BF16" if self in (Encoding.BFLOAT16, Encoding.BFLOAT16_ZSTD) else "F32"
 
 
 @dataclass(frozen=True, eq=False)
 class Payload:
-    """The bytes of a model; the model's arrays must not change as long as they are served."""
+    """The bytes of a model; the model's arrays must not change while they are served."""
 
     digest: bytes
-    """The SHA-256 of the bytes as they travel."""
+    """The SHA-256 of the bytes as sent."""
     size: int
     num_tensor_bytes: int
-    """Of the tensors without the header; if compressed, of all that travels."""
+    """Of the tensors without the header; if compressed, of the whole payload."""
     encoding: Encoding
     parts: frozenset[Part]
     pieces: tuple[memoryview, ...]
@@ -73,8 +73,8 @@ class Payload:
     def chunks(self, offset: int, chunk_bytes: int = CHUNK_BYTES) -> Iterator[tuple[int, bytes]]:
         """Yield the bytes from an offset on, each chunk with its own offset."""
         if not 0 <= offset <= self.size:
-            detail = f"asked to go on from byte {offset} of {self.size}"
-            raise Rejected(Reason.MALFORMED, detail)
+            detail = f"asked to continue from byte {offset} of {self.size}"
+            raise Refused(Reason.MALFORMED, detail)
         return self._chunks(offset, chunk_bytes)
 
     def _chunks(self, offset: int, chunk_bytes: int) -> Iterator[tuple[int, bytes]]:
@@ -102,9 +102,9 @@ def encode(
     encoding: Encoding,
     table_ranges: Mapping[str, Range] | None = None,
 ) -> Payload:
-    """Return the payload of some parts of a model; rejects what the model does not have.
+    """Return the payload of some parts of a model; refuse parts that the model does not have.
 
-    Its tables are held to the ranges to which a peer of my strategy holds them.
+    Tables must lie within the ranges that a peer with the same strategy accepts.
     """
     vectors = _vectors(model, layout, parts)
     arrays = _message(model, table_ranges or {}) if Part.MESSAGE in parts else {}
@@ -127,31 +127,31 @@ def encode(
 
 
 def to_bfloat16(vector: Vector) -> npt.NDArray[np.uint16]:
-    """Return the bits of the nearest bfloat16 numbers, of two as near the even one."""
+    """Return the bits of the nearest bfloat16 numbers; ties round to even."""
     bits = vector.view(np.uint32)
     rounded = np.empty(bits.shape, "<u2")
     for start in range(0, len(bits), _BLOCK):
         block = bits[start : start + _BLOCK]
-        # Adding just less than half, and one more if the last bit kept is odd, carries as needed.
+        # Adding just less than half, and one more if the last kept bit is odd, carries as needed.
         up = (block >> 16) & 1
         up += block
         up += 0x7FFF
         up >>= 16
-        # NaN would carry into its sign; it must stay what it is.
+        # NaN would carry into its sign; it must stay NaN.
         is_nan = np.isnan(vector[start : start + _BLOCK])
         rounded[start : start + _BLOCK] = np.where(is_nan, 0x7FC0, up)
     return rounded
 
 
 def _vectors(model: Model, layout: Layout, parts: frozenset[Part]) -> list[Vector]:
-    """Return the vectors asked for in the order of a payload."""
+    """Return the requested vectors in the order of a payload."""
     if not parts:
-        raise Rejected(Reason.MALFORMED, "no part of the model was asked for")
+        raise Refused(Reason.MALFORMED, "no part of the model was requested")
     vectors = []
     for part in vector_parts(parts):
         if part not in model.vectors:
             name = part.name.lower().replace("_", "-")
-            raise Rejected(Reason.GONE, f"the model is offered without its {name}")
+            raise Refused(Reason.GONE, f"the model is offered without its {name}")
         vector = np.ascontiguousarray(model.vectors[part])
         if vector.shape != (layout.size,) or vector.dtype != np.float32:
             raise ValueError(
@@ -163,7 +163,7 @@ def _vectors(model: Model, layout: Layout, parts: frozenset[Part]) -> list[Vecto
 
 
 def _message(model: Model, table_ranges: Mapping[str, Range]) -> dict[Tensor, npt.NDArray[Any]]:
-    """Return the message's arrays, little-endian, with their places in the header."""
+    """Return the message's arrays, little-endian, by their tensors in the header."""
     names = {np.dtype(kind): dtype for dtype, kind in MESSAGE_DTYPES.items()}
     arrays = {}
     for key, array in model.message.items():
@@ -173,9 +173,9 @@ def _message(model: Model, table_ranges: Mapping[str, Range]) -> dict[Tensor, np
     try:
         require_message(list(arrays), LARGEST_MESSAGE_BYTES)
         require_tables(model.message, table_ranges)
-    except Rejected as rejected:
+    except Refused as refused:
         raise StrategyError(
-            f"The strategy's message cannot be sent: {rejected.detail}. Return less, or other "
+            f"The strategy's message cannot be sent: {refused.detail}. Return less, or other "
             "types, from its method message()."
         ) from None
     return arrays
@@ -186,7 +186,7 @@ def _bytes_of(array: npt.NDArray[Any]) -> memoryview:
 
 
 def _compressed(pieces: Iterable[memoryview]) -> list[memoryview]:
-    """Return the pieces as one zstd frame that says how long they are."""
+    """Return the pieces as one zstd frame that states its size."""
     given = list(pieces)
     compressor = zstandard.ZstdCompressor(_COMPRESSION_LEVEL, write_checksum=True)
     frame = compressor.compressobj(size=sum(len(piece) for piece in given))

@@ -1,7 +1,7 @@
-"""Bytes from outside become a model only if they are exactly what my layout expects.
+"""Decoder of payloads: bytes from outside become a model only if they fit this peer's layout.
 
-Nothing is allocated for tensors before the whole header has been checked, and what comes in goes
-straight to its place, so that a hostile peer costs no more than one model and a few small buffers.
+Memory for tensors is allocated after the whole header was checked, and data go straight to their
+place. A hostile peer therefore costs no more than one model and a few small buffers.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from coterie.models.layout import Layout
-from coterie.peer.refusals import Reason, Rejected
-from coterie.peer.transport.interface import Model, Part
+from coterie.peer.refusals import Reason, Refused
 from coterie.peer.wire import protocol_pb2
 from coterie.peer.wire.incoming_model import IncomingMessage, IncomingModel, IncomingVector
+from coterie.peer.wire.model import Model, Part
 from coterie.peer.wire.payload import Encoding
 from coterie.peer.wire.payload_header import (
     LARGEST_MESSAGE_BYTES,
@@ -26,21 +26,21 @@ from coterie.peer.wire.payload_header import (
     vector_tensors,
 )
 from coterie.peer.wire.strategy_tables import require_tables
-from coterie.peer.wire.zstd_frame import LARGEST_FRAME_HEADER, Frame, largest_compressed
+from coterie.peer.wire.zstd_frame import LARGEST_FRAME_HEADER, ZstdFrame, largest_compressed
 from coterie.strategies.requests import Range
 
 LARGEST_ROOT_MEAN_SQUARE = 1e3
 """Of the weights, unless a limit is set.
 
-Trained weights are around 0.01 to 1, and even the running variances of unscaled images (at most
-255²/4 per channel) are too few to lift the mean of all that far. Yet a single weight can then be
-no more than 1e3·√P, so that merging and comparing models stay far from the end of float32.
+Trained weights are around 0.01 to 1. Even the running variances of unscaled images (at most
+255²/4 per channel) are too few to lift the mean of all weights that far. A single weight is then at
+most 1e3·√P, so merging and comparing models stay far from the end of float32.
 """
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a payload is announced to be."""
+    """The announcement of a payload."""
 
     digest: bytes
     size: int
@@ -49,30 +49,30 @@ class Manifest:
 
     @classmethod
     def read(cls, message: protocol_pb2.Manifest) -> Manifest:
-        """Return what a message announces; rejects encodings and parts that do not exist."""
+        """Return the announcement in a message; refuse encodings and parts that do not exist."""
         try:
             encoding = Encoding(message.encoding)
             parts = [Part(part) for part in message.parts]
         except ValueError:
-            raise Rejected(Reason.MALFORMED, "an encoding or part that does not exist") from None
+            raise Refused(Reason.MALFORMED, "an encoding or part that does not exist") from None
         if len(parts) != len(set(parts)):
-            raise Rejected(Reason.MALFORMED, "a part is announced twice")
+            raise Refused(Reason.MALFORMED, "a part is announced twice")
         return cls(message.digest, message.size, encoding, frozenset(parts))
 
 
 @dataclass(frozen=True)
 class DecoderLimits:
-    """What is accepted beyond what the layout already decides."""
+    """Limits beyond those that follow from the layout."""
 
     largest_message_bytes: int = LARGEST_MESSAGE_BYTES
     largest_norm: float | None = None
-    """L2, of each vector; None: that of weights with LARGEST_ROOT_MEAN_SQUARE."""
+    """L2 norm of each vector; None: that of weights with LARGEST_ROOT_MEAN_SQUARE."""
     table_ranges: Mapping[str, Range] = field(default_factory=dict)
-    """The tables of a message that are read, and what lies between which numbers in them."""
+    """The tables of a message that the strategy reads, with the range of their values."""
 
 
 class Decoder:
-    """Takes one payload in pieces of any size; `Rejected` comes as soon as something is wrong."""
+    """Decodes one payload in pieces of any size; raises `Refused` as soon as something is wrong."""
 
     def __init__(
         self, layout: Layout, manifest: Manifest, limits: DecoderLimits | None = None
@@ -92,7 +92,7 @@ class Decoder:
 
     @property
     def num_fed(self) -> int:
-        """Return how many bytes have come in, which is where a broken stream goes on."""
+        """Return the number of bytes so far, where a broken stream continues."""
         return self._num_fed
 
     def feed(self, data: bytes | memoryview) -> None:
@@ -100,48 +100,48 @@ class Decoder:
         self._require_unrefused()
         try:
             self._feed(memoryview(data))
-        except Rejected as rejected:
-            # To keep the exception itself would keep its frames, and with them what came in.
-            self._refusal = (rejected.reason, rejected.detail)
+        except Refused as refused:
+            # Keeping the exception itself would keep its frames, and with them the received data.
+            self._refusal = (refused.reason, refused.detail)
             self.discard()
             raise
 
     def discard(self) -> None:
-        """Let go of what came in; an error that ends it all may outlive the transfer."""
+        """Release the received data; an error that ends the transfer may outlive it."""
         self._model = self._frame = None
 
     def finish(self) -> Model:
-        """Return the model, now that everything has been fed."""
+        """Return the model after everything has been fed."""
         self._require_unrefused()
         is_whole = self._num_fed == self._manifest.size and (
             self._frame is None or self._frame.is_complete
         )
         if not is_whole or self._model is None or self._model.num_missing:
             detail = f"it ends after {self._num_fed} of {self._manifest.size} bytes"
-            raise Rejected(Reason.TRUNCATED, detail)
+            raise Refused(Reason.TRUNCATED, detail)
         if self._digest.digest() != self._manifest.digest:
-            raise Rejected(Reason.WRONG_CHECKSUM, "the bytes are not those that were announced")
-        model = self._model.finished()
+            raise Refused(Reason.WRONG_CHECKSUM, "the bytes differ from the announced ones")
+        model = self._model.finish()
         require_tables(model.message, self._limits.table_ranges)
         return model
 
-    def _expected(self) -> Frame | None:
-        """Reject an announcement that cannot be true; return the frame if there is to be one."""
+    def _expected(self) -> ZstdFrame | None:
+        """Refuse an announcement that cannot be true; return the zstd frame if there is one."""
         if len(self._manifest.digest) != hashlib.sha256().digest_size or not self._manifest.parts:
-            raise Rejected(Reason.MALFORMED, "it is announced without a digest or without parts")
+            raise Refused(Reason.MALFORMED, "it is announced without a digest or without parts")
         size = self._manifest.size
         smallest = LENGTH_BYTES + len("{}") + self._vector_bytes
         largest = LENGTH_BYTES + self._largest_header + self._vector_bytes
         largest += self._limits.largest_message_bytes if self._has_message else 0
-        frame = Frame(smallest, largest) if self._manifest.encoding.is_compressed else None
+        frame = ZstdFrame(smallest, largest) if self._manifest.encoding.is_compressed else None
         if frame:
             smallest, largest = LARGEST_FRAME_HEADER, largest_compressed(largest)
         if size > largest:
-            detail = f"{size} bytes are announced, at most {largest} may be"
-            raise Rejected(Reason.TOO_LARGE, detail)
+            detail = f"{size} bytes are announced, at most {largest} are allowed"
+            raise Refused(Reason.TOO_LARGE, detail)
         if size < smallest:
             detail = f"{size} bytes are announced, at least {smallest} are needed"
-            raise Rejected(Reason.TRUNCATED, detail)
+            raise Refused(Reason.TRUNCATED, detail)
         return frame
 
     @property
@@ -150,13 +150,13 @@ class Decoder:
 
     def _require_unrefused(self) -> None:
         if self._refusal:
-            raise Rejected(*self._refusal)
+            raise Refused(*self._refusal)
 
     def _feed(self, data: memoryview) -> None:
         self._num_fed += len(data)
         if self._num_fed > self._manifest.size:
             detail = f"more than the {self._manifest.size} bytes that were announced"
-            raise Rejected(Reason.TOO_LARGE, detail)
+            raise Refused(Reason.TOO_LARGE, detail)
         self._digest.update(data)
         if self._frame is None:
             self._take(data, self._manifest.size)
@@ -165,38 +165,38 @@ class Decoder:
             self._take(memoryview(out), self._frame.content_bytes)
 
     def _take(self, data: memoryview, whole_bytes: int) -> None:
-        """Take the next bytes of the safetensors file, which is `whole_bytes` long."""
+        """Take the next bytes of the safetensors file, which has `whole_bytes` in all."""
         if self._model is None:
             data = self._take_header(data, whole_bytes)
         if self._model is not None:
             self._model.write(data)
 
     def _take_header(self, data: memoryview, whole_bytes: int) -> memoryview:
-        """Take what belongs to the header, make room for what it describes; return the rest."""
+        """Take the bytes of the header, allocate what it describes; return the rest."""
         data = self._take_beginning(data, LENGTH_BYTES)
         if len(self._beginning) < LENGTH_BYTES:
             return data
         length = int.from_bytes(self._beginning[:LENGTH_BYTES], "little")
         data_bytes = whole_bytes - LENGTH_BYTES - length
         if length > self._largest_header:
-            detail = f"a header of {length} bytes, at most {self._largest_header} may be"
-            raise Rejected(Reason.TOO_LARGE, detail)
+            detail = f"a header of {length} bytes, at most {self._largest_header} are allowed"
+            raise Refused(Reason.TOO_LARGE, detail)
         if data_bytes < self._vector_bytes:
             detail = f"{data_bytes} bytes for the tensors, at least {self._vector_bytes} are needed"
-            raise Rejected(Reason.TRUNCATED, detail)
+            raise Refused(Reason.TRUNCATED, detail)
         data = self._take_beginning(data, LENGTH_BYTES + length)
         if len(self._beginning) == LENGTH_BYTES + length:
-            self._model = self._room(data_bytes)
+            self._model = self._allocate(data_bytes)
         return data
 
     def _take_beginning(self, data: memoryview, length: int) -> memoryview:
-        """Take bytes until the beginning is so long; return the rest."""
+        """Take bytes until the beginning has this length; return the rest."""
         missing = max(length - len(self._beginning), 0)
         self._beginning += data[:missing]
         return data[missing:]
 
-    def _room(self, data_bytes: int) -> IncomingModel:
-        """Return room for the model, now that its header is complete and if it is right."""
+    def _allocate(self, data_bytes: int) -> IncomingModel:
+        """Return buffers for the model after its header is complete and checked."""
         text = bytes(self._beginning[LENGTH_BYTES:])
         largest = self._limits.largest_message_bytes if self._has_message else None
         message = read_header(text, self._tensors, data_bytes, largest)

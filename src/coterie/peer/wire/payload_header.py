@@ -1,8 +1,8 @@
-"""The header of a payload: which tensors lie where, as written and as checked against my layout.
+"""The header of a payload: the places of all tensors, written and checked against the layout.
 
-A payload is a safetensors file: eight bytes with the header's length, the header as JSON, and the
-tensors one after another in the order of the header. First come the vectors, tensor by tensor in
-the order of the layout and named "PART/NAME", then the arrays of the message, "message/KEY".
+A payload is a safetensors file: eight bytes with the length of the header, the header as JSON, and
+the tensors in the order of the header. First come the vectors, tensor by tensor in the order of the
+layout and named "PART/NAME", then the arrays of the message, "message/KEY".
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from coterie.models.layout import Layout
-from coterie.peer.refusals import Reason, Rejected
-from coterie.peer.transport.interface import Part
+from coterie.peer.refusals import Reason, Refused
+from coterie.peer.wire.model import Part
 
 LENGTH_BYTES = 8
-"""How many bytes say how long the header is."""
+"""Number of bytes that hold the length of the header."""
 LARGEST_MESSAGE_ARRAYS = 16
 LARGEST_MESSAGE_BYTES = 2**20
 MESSAGE_DTYPES = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "U8": "|u1"}
-"""What the arrays of a message may be: as safetensors and as numpy call it."""
+"""The types of a message's arrays, in the terms of safetensors and of numpy."""
 
 _ITEM_BYTES = {"F64": 8, "F32": 4, "I64": 8, "U8": 1, "BF16": 2}
 _PREFIXES = {
@@ -34,12 +34,12 @@ _PREFIXES = {
 }
 _KEY = re.compile(r"[a-z_-]{1,32}")
 _LONGEST_NUMBER = 18
-"""In digits; whatever is longer than this is no place in memory."""
+"""In digits; a longer number is no valid place."""
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """One tensor as a header describes it; its place follows from the sizes of those before."""
+    """One tensor of a header; its place follows from the sizes of the tensors before it."""
 
     name: str
     dtype: str
@@ -47,17 +47,17 @@ class Tensor:
 
     @property
     def num_bytes(self) -> int:
-        """Return how long its data are."""
+        """Return the size of its data."""
         return math.prod(self.shape) * _ITEM_BYTES[self.dtype]
 
     @property
     def key(self) -> str:
-        """Return what the message calls it."""
+        """Return its key in the message."""
         return self.name.removeprefix(_PREFIXES[Part.MESSAGE])
 
 
 def vector_parts(parts: Iterable[Part]) -> list[Part]:
-    """Return those parts that are vectors, in the order of a payload."""
+    """Return the parts that are vectors, in the order of a payload."""
     return sorted(set(parts) - {Part.MESSAGE})
 
 
@@ -71,21 +71,23 @@ def vector_tensors(layout: Layout, parts: Iterable[Part], dtype: str) -> list[Te
 
 
 def message_tensor(key: str, dtype: str, shape: tuple[int, ...]) -> Tensor:
-    """Return the tensor of an array of the message."""
+    """Return the tensor of a message's array."""
     return Tensor(_PREFIXES[Part.MESSAGE] + key, dtype, shape)
 
 
 def require_message(tensors: Sequence[Tensor], largest_bytes: int) -> None:
-    """Reject a message of wrong keys, types or dimensions, or with too much in it."""
+    """Refuse a message with wrong keys, types or dimensions, or with too much data."""
     if len(tensors) > LARGEST_MESSAGE_ARRAYS:
-        detail = f"{len(tensors)} arrays in the message, at most {LARGEST_MESSAGE_ARRAYS} may be"
-        raise Rejected(Reason.TOO_LARGE, detail)
+        detail = (
+            f"{len(tensors)} arrays in the message, at most {LARGEST_MESSAGE_ARRAYS} are allowed"
+        )
+        raise Refused(Reason.TOO_LARGE, detail)
     for tensor in tensors:
         _require_array(tensor, largest_bytes)
     size = sum(tensor.num_bytes for tensor in tensors)
     if size > largest_bytes:
-        detail = f"a message of {size} bytes, at most {largest_bytes} may be"
-        raise Rejected(Reason.TOO_LARGE, detail)
+        detail = f"a message of {size} bytes, at most {largest_bytes} are allowed"
+        raise Refused(Reason.TOO_LARGE, detail)
 
 
 def write_header(tensors: Iterable[Tensor]) -> bytes:
@@ -101,12 +103,12 @@ def write_header(tensors: Iterable[Tensor]) -> bytes:
         }
         start = stop
     text = json.dumps(entries, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)  # the format wants the data aligned
+    text += b" " * (-len(text) % 8)  # the format requires aligned data
     return len(text).to_bytes(LENGTH_BYTES, "little") + text
 
 
 def largest_header(tensors: Iterable[Tensor]) -> int:
-    """Return how long a header with these tensors and any message may be.
+    """Return the largest size of a header with these tensors and any message.
 
     A character of a name takes at most 12 bytes, the rest of an entry far less than 512; 4 KiB
     hold the longest entries of all arrays that a message may have.
@@ -119,8 +121,8 @@ def read_header(
 ) -> list[Tensor]:
     """Check that a header describes `vectors` and a message; return the tensors of the message.
 
-    `data_bytes` is how long all tensors are together; a message may be there only if its largest
-    size is given.
+    `data_bytes` is the size of all tensors together. A message is allowed only if its largest size
+    is given.
     """
     entries = _parsed(text)
     names = [tensor.name for tensor in vectors]
@@ -128,7 +130,7 @@ def read_header(
         _raise_wrong_names(list(entries), names)
     extra = list(entries)[len(names) :]
     if extra and largest_message_bytes is None:
-        raise Rejected(Reason.WRONG_NAMES, f"{_shown(extra[0])} is not what was asked for")
+        raise Refused(Reason.WRONG_NAMES, f"{_shown(extra[0])} was not requested")
     found = [_tensor(name, entry) for name, entry in entries.items()]
     for tensor, expected in zip(found, vectors, strict=False):
         _require_equal(tensor, expected)
@@ -139,27 +141,27 @@ def read_header(
 
 
 def _require_array(tensor: Tensor, largest_bytes: int) -> None:
-    """Reject an array that no message may have."""
+    """Refuse an array that no message may have."""
     name = _shown(tensor.name)
     is_key = tensor.name.startswith(_PREFIXES[Part.MESSAGE]) and _KEY.fullmatch(tensor.key)
     if not is_key:
-        detail = f"{name} is no array of a message: 1 to 32 of a-z, _ and - are expected"
-        raise Rejected(Reason.WRONG_NAMES, detail)
+        detail = f"{name} is no array of a message: expected 1 to 32 of a-z, _ and -"
+        raise Refused(Reason.WRONG_NAMES, detail)
     is_peers = tensor.key == "peers"
     dtypes = ["U8"] if is_peers else list(MESSAGE_DTYPES)
     if tensor.dtype not in dtypes:
         detail = f"{name} is {_shown(tensor.dtype)}, expected {' or '.join(dtypes)}"
-        raise Rejected(Reason.WRONG_DTYPE, detail)
+        raise Refused(Reason.WRONG_DTYPE, detail)
     if len(tensor.shape) not in (1, 2):
         detail = f"{name} has {len(tensor.shape)} dimensions, expected 1 or 2"
-        raise Rejected(Reason.WRONG_SHAPE, detail)
+        raise Refused(Reason.WRONG_SHAPE, detail)
     if is_peers and tensor.shape[1:] != (32,):
         detail = f"{name} is of shape {_shown(list(tensor.shape))}, expected one row of 32 per peer"
-        raise Rejected(Reason.WRONG_SHAPE, detail)
-    # A side may be huge where another is 0, and then the size alone does not show it.
+        raise Refused(Reason.WRONG_SHAPE, detail)
+    # One side may be huge if another is 0; then the size alone does not show it.
     if max(tensor.shape) > largest_bytes:
         detail = f"{name} is of shape {_shown(list(tensor.shape))}, too large for a message"
-        raise Rejected(Reason.TOO_LARGE, detail)
+        raise Refused(Reason.TOO_LARGE, detail)
 
 
 def _parsed(text: bytes) -> dict[str, Any]:
@@ -173,16 +175,16 @@ def _parsed(text: bytes) -> dict[str, Any]:
             parse_constant=_raise_no_number,
         )
     except (ValueError, RecursionError):
-        raise Rejected(Reason.MALFORMED, "the header is not JSON, or nested too deeply") from None
+        raise Refused(Reason.MALFORMED, "the header is not JSON, or nested too deeply") from None
     if not isinstance(entries, dict):
-        raise Rejected(Reason.MALFORMED, "the header is not a JSON object")
+        raise Refused(Reason.MALFORMED, "the header is not a JSON object")
     return entries
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     entries = dict(pairs)
     if len(entries) != len(pairs):
-        raise Rejected(Reason.MALFORMED, "the header says something twice")
+        raise Refused(Reason.MALFORMED, "the header has a key twice")
     return entries
 
 
@@ -193,14 +195,14 @@ def _whole_number(text: str) -> int:
 
 
 def _raise_no_number(text: str) -> NoReturn:
-    raise Rejected(Reason.MALFORMED, f"{_shown(text)} in the header is neither a size nor a place")
+    raise Refused(Reason.MALFORMED, f"{_shown(text)} in the header is neither a size nor a place")
 
 
 def _tensor(name: str, entry: Any) -> Tensor:
-    """Return what an entry of the header describes, as far as it is well-formed."""
+    """Return the tensor that an entry of the header describes; refuse a malformed entry."""
     if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
-        detail = f"{_shown(name)} needs just dtype, shape and data_offsets"
-        raise Rejected(Reason.MALFORMED, detail)
+        detail = f"{_shown(name)} needs exactly dtype, shape and data_offsets"
+        raise Refused(Reason.MALFORMED, detail)
     is_right = (
         isinstance(entry["dtype"], str)
         and _are_numbers(entry["shape"])
@@ -208,8 +210,8 @@ def _tensor(name: str, entry: Any) -> Tensor:
         and len(entry["data_offsets"]) == 2
     )
     if not is_right:
-        detail = f"{_shown(name)} has a dtype, shape or data_offsets that are none"
-        raise Rejected(Reason.MALFORMED, detail)
+        detail = f"{_shown(name)} has an invalid dtype, shape or data_offsets"
+        raise Refused(Reason.MALFORMED, detail)
     return Tensor(name, entry["dtype"], tuple(entry["shape"]))
 
 
@@ -220,38 +222,38 @@ def _are_numbers(value: Any) -> bool:
 
 def _raise_wrong_names(found: list[str], expected: list[str]) -> NoReturn:
     if missing := set(expected).difference(found):
-        raise Rejected(Reason.WRONG_NAMES, f"there is no {_shown(min(missing))}")
+        raise Refused(Reason.WRONG_NAMES, f"there is no {_shown(min(missing))}")
     unexpected = next(ours for ours, name in zip(found, expected, strict=False) if ours != name)
-    raise Rejected(Reason.WRONG_NAMES, f"{_shown(unexpected)} is not where the layout has it")
+    raise Refused(Reason.WRONG_NAMES, f"{_shown(unexpected)} is not where the layout has it")
 
 
 def _require_equal(found: Tensor, expected: Tensor) -> None:
     if found.dtype != expected.dtype:
         detail = f"{_shown(found.name)} is {_shown(found.dtype)}, expected {expected.dtype}"
-        raise Rejected(Reason.WRONG_DTYPE, detail)
+        raise Refused(Reason.WRONG_DTYPE, detail)
     if found.shape != expected.shape:
         shapes = f"{_shown(list(found.shape))}, expected {list(expected.shape)}"
-        raise Rejected(Reason.WRONG_SHAPE, f"{_shown(found.name)} is of shape {shapes}")
+        raise Refused(Reason.WRONG_SHAPE, f"{_shown(found.name)} is of shape {shapes}")
 
 
 def _require_places(
     tensors: Sequence[Tensor], entries: Sequence[dict[str, Any]], data_bytes: int
 ) -> None:
-    """Reject tensors that overlap, leave gaps or do not end where the payload ends."""
+    """Refuse tensors that overlap, leave gaps or do not end where the payload ends."""
     start = 0
     for tensor, entry in zip(tensors, entries, strict=True):
         stop = start + tensor.num_bytes
         if entry["data_offsets"] != [start, stop]:
             found = _shown(entry["data_offsets"])
             detail = f"{_shown(tensor.name)} lies at {found}, expected [{start}, {stop}]"
-            raise Rejected(Reason.WRONG_OFFSETS, detail)
+            raise Refused(Reason.WRONG_OFFSETS, detail)
         start = stop
     if start != data_bytes:
         detail = f"the tensors are {start} bytes long, but the payload has {data_bytes} for them"
-        raise Rejected(Reason.WRONG_OFFSETS, detail)
+        raise Refused(Reason.WRONG_OFFSETS, detail)
 
 
 def _shown(value: Any) -> str:
-    """Return something from outside in a form fit for a log: printable, and short."""
+    """Return a value from outside in a form safe for a log: printable and short."""
     text = ascii(value)
     return text if len(text) <= 80 else text[:77] + "..."

@@ -1,4 +1,4 @@
-"""What a strategy says along with a model: the tables that another strategy reads are checked."""
+"""Checks of a strategy's message that travels with a model: the tables that strategies read."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from coterie.peer.refusals import Reason, Rejected
+from coterie.peer.refusals import Reason, Refused
 from coterie.strategies.requests import PEERS, Range
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 
 def require_tables(arrays: Arrays, ranges: Mapping[str, Range]) -> None:
-    """Refuse a message with a peer named twice, or with a table that is not what it should be.
+    """Refuse a message that names a peer twice, or with an invalid table.
 
-    Peers are ids here, (n, 32) bytes. `ranges` says which tables are read, and what lies between
-    which numbers in them; arrays of other names are another strategy's business.
+    Peers are ids here, (n, 32) bytes. `ranges` lists the tables that the strategy reads, with the
+    range of their values; arrays with other names are not checked.
     """
     ids = arrays.get(PEERS)
     if ids is not None and len(np.unique(ids, axis=0)) != len(ids):
-        raise Rejected(Reason.MALFORMED, "a message that names a peer twice")
+        raise Refused(Reason.MALFORMED, "a message that names a peer twice")
     for name, (low, high) in ranges.items():
         if name in arrays:
             _require_table(name, arrays[name], ids, low, high)
@@ -32,7 +32,7 @@ def _require_table(
     name: str, values: npt.NDArray[Any], ids: npt.NDArray[Any] | None, low: float, high: float
 ) -> None:
     if ids is None:
-        _refuse(Reason.WRONG_NAMES, name, "says nothing about whom it is")
+        _refuse(Reason.WRONG_NAMES, name, "does not name its peers")
     if values.dtype != np.float64:
         _refuse(Reason.WRONG_DTYPE, name, f"is {values.dtype}, expected float64")
     if values.shape != (len(ids),):
@@ -44,4 +44,4 @@ def _require_table(
 
 
 def _refuse(reason: Reason, name: str, what: str) -> NoReturn:
-    raise Rejected(reason, f"the table '{name}' of the message {what}")
+    raise Refused(reason, f"the table '{name}' of the message {what}")

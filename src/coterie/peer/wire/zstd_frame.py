@@ -1,4 +1,4 @@
-"""One zstd frame that comes in pieces, with a bound on everything it may become."""
+"""Decompression of one zstd frame that comes in pieces, with a bound on its size."""
 
 from __future__ import annotations
 
@@ -6,38 +6,38 @@ from collections.abc import Iterator
 
 import zstandard
 
-from coterie.peer.refusals import Reason, Rejected
+from coterie.peer.refusals import Reason, Refused
 
 _MAGIC = b"\x28\xb5\x2f\xfd"
-"""How a frame begins; there are others, which hold nothing and are to be skipped."""
+"""The beginning of a frame; other frames exist, which hold nothing and are to be skipped."""
 LARGEST_FRAME_HEADER = 18
-"""What the format allows, in bytes."""
+"""The limit of the format, in bytes."""
 LARGEST_WINDOW = 2**23
 """How far back a frame may refer; that much memory is needed beside the model."""
 _LARGEST_BLOCK = 2**17
-"""What the format allows, before and after decompression."""
+"""The limit of the format, before and after decompression."""
 _SMALLEST_BLOCK = 2**10
-"""What a block holds on average, at least: millions of empty ones would only cost time."""
+"""Smallest average size of a block: millions of empty ones would only cost time."""
 _BLOCK_HEADER = 3
 _AS_IT_IS, _REPEATED = 0, 1
-"""Kinds of blocks whose header tells what comes out: bytes, and one byte many times over."""
+"""Types of blocks whose header gives the size of the output: raw bytes, and one repeated byte."""
 
 
 def largest_compressed(size: int) -> int:
-    """Return how long a frame of so many bytes may be: data that cannot be compressed grow."""
+    """Return the largest frame for so many bytes: data that cannot be compressed grow."""
     return size + size // 256 + 1024
 
 
-class Frame:
+class ZstdFrame:
     """Decompresses one frame block by block.
 
-    The library returns all that comes out of what it is given, and four bytes can become 128 KiB.
-    It is therefore given one block at a time, whose output the format limits.
+    The library returns the whole output of its input, and four bytes can become 128 KiB. It
+    therefore gets one block at a time, whose output the format limits.
     """
 
     def __init__(self, smallest: int, largest: int) -> None:
         self.content_bytes = 0
-        """How long the frame says its content is, once something has come out."""
+        """The announced size of the content, once the header was read."""
         self.is_complete = False
         self._smallest = smallest
         self._largest = largest
@@ -49,7 +49,7 @@ class Frame:
         self._stream = zstandard.ZstdDecompressor().decompressobj()
 
     def feed(self, data: bytes | memoryview) -> Iterator[bytes]:
-        """Yield what comes out, at most 128 KiB at a time."""
+        """Yield the output, at most 128 KiB at a time."""
         self._pending += data
         if not self._is_header_read and len(self._pending) >= LARGEST_FRAME_HEADER:
             self.content_bytes = self._content_bytes()
@@ -59,29 +59,29 @@ class Frame:
             yield from self._out(self._taken(length))
 
     def _content_bytes(self) -> int:
-        """Return how long the content is, by a header that is checked."""
+        """Return the size of the content from the checked header."""
         try:
             header = zstandard.get_frame_parameters(self._pending)
         except zstandard.ZstdError:
             header = None
         if header is None or not self._pending.startswith(_MAGIC):
-            raise Rejected(Reason.MALFORMED, "the payload is no zstd frame")
+            raise Refused(Reason.MALFORMED, "the payload is not a zstd frame")
         size = header.content_size
         if size in (zstandard.CONTENTSIZE_UNKNOWN, zstandard.CONTENTSIZE_ERROR):
-            raise Rejected(Reason.MALFORMED, "the zstd frame does not say how long its content is")
+            raise Refused(Reason.MALFORMED, "the zstd frame does not state the size of its content")
         if size > self._largest:
-            detail = f"the zstd frame holds {size} bytes, at most {self._largest} may be"
-            raise Rejected(Reason.BOMB, detail)
+            detail = f"the zstd frame holds {size} bytes, at most {self._largest} are allowed"
+            raise Refused(Reason.BOMB, detail)
         if size < self._smallest:
             detail = f"the zstd frame holds {size} bytes, at least {self._smallest} are needed"
-            raise Rejected(Reason.TRUNCATED, detail)
+            raise Refused(Reason.TRUNCATED, detail)
         if header.window_size > LARGEST_WINDOW:
             detail = f"the zstd frame needs a window of {header.window_size} bytes"
-            raise Rejected(Reason.TOO_LARGE, f"{detail}, at most {LARGEST_WINDOW} may be")
+            raise Refused(Reason.TOO_LARGE, f"{detail}, at most {LARGEST_WINDOW} are allowed")
         return size
 
     def _next_bytes(self) -> int:
-        """Return how long the next block is, or what follows the last; 0: it is not there yet."""
+        """Return the size of the next block, or of the end after the last; 0: not yet complete."""
         if self._is_last:
             return len(self._pending)
         if len(self._pending) < _BLOCK_HEADER:
@@ -89,7 +89,7 @@ class Frame:
         header = int.from_bytes(self._pending[:_BLOCK_HEADER], "little")
         kind, size = header >> 1 & 3, header >> 3
         if size > _LARGEST_BLOCK:
-            raise Rejected(Reason.MALFORMED, "a block of the zstd frame is too long")
+            raise Refused(Reason.MALFORMED, "a block of the zstd frame is too long")
         if kind in (_AS_IT_IS, _REPEATED):
             self._require_room(size)
         length = _BLOCK_HEADER + (1 if kind == _REPEATED else size)
@@ -98,7 +98,7 @@ class Frame:
         self._is_last = bool(header & 1)
         self._num_blocks += 1
         if self._num_blocks > 64 + self.content_bytes // _SMALLEST_BLOCK:
-            raise Rejected(Reason.TOO_LARGE, "the zstd frame has more blocks than it needs")
+            raise Refused(Reason.TOO_LARGE, "the zstd frame has more blocks than it needs")
         return length
 
     def _taken(self, length: int) -> bytearray:
@@ -107,23 +107,25 @@ class Frame:
         return data
 
     def _out(self, data: bytearray) -> Iterator[bytes]:
-        """Decompress one block, or what is around blocks."""
+        """Decompress one block, or the bytes around blocks."""
         if self.is_complete:
-            raise Rejected(Reason.MALFORMED, "something follows the zstd frame")
+            raise Refused(Reason.MALFORMED, "something follows the zstd frame")
         try:
             out = self._stream.decompress(data)
         except zstandard.ZstdError:
-            raise Rejected(Reason.MALFORMED, "the zstd frame is damaged") from None
+            raise Refused(Reason.MALFORMED, "the zstd frame is damaged") from None
         self._require_room(len(out))
         self._num_out += len(out)
         if self._stream.unused_data:
-            raise Rejected(Reason.MALFORMED, "something follows the zstd frame")
+            raise Refused(Reason.MALFORMED, "something follows the zstd frame")
         self.is_complete = self._stream.eof
         if out:
             yield out
 
     def _require_room(self, size: int) -> None:
-        """Reject what comes out beyond the length that the frame told."""
+        """Refuse output beyond the announced size."""
         if self._num_out + size > self.content_bytes:
-            detail = f"the zstd frame becomes longer than the {self.content_bytes} bytes it told"
-            raise Rejected(Reason.BOMB, detail)
+            detail = (
+                f"the zstd frame becomes longer than the {self.content_bytes} bytes it announced"
+            )
+            raise Refused(Reason.BOMB, detail)

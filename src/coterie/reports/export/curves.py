@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from coterie.experiments.recorded_tables import Recorded
+from coterie.experiments.run_folder import RunFolder
 from coterie.results.analyses.columns import (
     ALL,
     by_cluster,
@@ -33,7 +33,7 @@ class Point:
     value: float
 
 
-def curves(run: Recorded, cluster_names: Sequence[str]) -> Iterator[Point]:
+def curves(run: RunFolder, cluster_names: Sequence[str]) -> Iterator[Point]:
     """Yield all points, round by round in each curve; what was not measured has none."""
     names = {ALL: MEAN, **{str(n): name for n, name in enumerate(plain_names(cluster_names))}}
     yield from _results(run.table("metrics"), names)

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from coterie.errors import ConfigError
-from coterie.experiments.execution import CONFIG
+from coterie.experiments.run_folder import CONFIG, RunFolder
 from coterie.reports.export.curves import curves
-from coterie.results.run_group import FoundRun
 from coterie.storage.files import explained, make_folder
 
 SUFFIX = ".coterie"
@@ -29,7 +28,7 @@ def event_writer() -> Any:
     return SummaryWriter
 
 
-def export(runs: Iterable[FoundRun], folder: Path) -> Iterator[Path]:
+def export(runs: Iterable[RunFolder], folder: Path) -> Iterator[Path]:
     """Write the curves of runs; yield the folder of each, FOLDER/PRESET/STRATEGY-seedN."""
     taken: set[Path] = set()
     for run in runs:
@@ -43,14 +42,14 @@ def export(runs: Iterable[FoundRun], folder: Path) -> Iterator[Path]:
         yield target
 
 
-def _write(run: FoundRun, target: Path) -> None:
+def _write(run: RunFolder, target: Path) -> None:
     make_folder(target)
     with explained(f"write to {target}"):
         ends = _ends(run)
         for old in target.glob(f"*{SUFFIX}"):
             old.unlink()
         with event_writer()(str(target), filename_suffix=SUFFIX) as writer:
-            for point in curves(run.recorded, run.cluster_names):
+            for point in curves(run, run.cluster_names):
                 writer.add_scalar(point.curve, point.value, point.round, ends[point.round])
 
 
@@ -59,11 +58,11 @@ def _plain(name: str) -> str:
     return re.sub(r"[^\w.+=-]+", "_", name).strip("._") or "run"
 
 
-def _ends(run: FoundRun) -> dict[int, float]:
+def _ends(run: RunFolder) -> dict[int, float]:
     """Return when each round ended, in seconds since 1970: when the run began, and its timings."""
-    clock = (run.recorded.folder / CONFIG).stat().st_mtime
+    clock = (run.folder / CONFIG).stat().st_mtime
     ends = {}
-    for row in run.recorded.table("timings").to_pylist():
+    for row in run.table("timings").to_pylist():
         clock += row["wall_seconds"]
         ends[row["round"]] = clock
     return ends

@@ -18,7 +18,7 @@ from coterie.reports.figures.merges import merges
 from coterie.reports.figures.similarities import similarities
 from coterie.reports.figures.sweeps import sweep_figures
 from coterie.reports.html.subjects import Subject, subjects
-from coterie.results.run_group import Gathered
+from coterie.results.read_runs import Runs
 
 FIGURES: tuple[Callable[[Subject], dict[str, Figure]], ...] = (
     accuracy,
@@ -31,7 +31,7 @@ FIGURES: tuple[Callable[[Subject], dict[str, Figure]], ...] = (
 MAX_NAME = 80
 
 
-def all_figures(gathered: Gathered, folders: Sequence[Path]) -> Iterator[tuple[str, Figure]]:
+def all_figures(gathered: Runs, folders: Sequence[Path]) -> Iterator[tuple[str, Figure]]:
     """Yield every figure there is something to draw for, with a name for its file."""
     names: dict[str, int] = {}
     for name, figure in _drawn(gathered, folders):
@@ -41,7 +41,7 @@ def all_figures(gathered: Gathered, folders: Sequence[Path]) -> Iterator[tuple[s
         yield safe if names[safe] == 1 else f"{safe}~{names[safe]}", figure
 
 
-def _drawn(gathered: Gathered, folders: Sequence[Path]) -> Iterator[tuple[str, Figure]]:
+def _drawn(gathered: Runs, folders: Sequence[Path]) -> Iterator[tuple[str, Figure]]:
     found = subjects(gathered)
     for subject in found:
         before = f"{subject.config.preset}-" if len(found) > 1 else ""

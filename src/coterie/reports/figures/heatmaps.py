@@ -10,11 +10,11 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from coterie.experiments.run_folder import RunFolder
 from coterie.reports.colours import SEQUENTIAL, cluster_colour
 from coterie.reports.figures.style import COLUMN, PAGE, new_figure, plain
 from coterie.reports.html.subjects import Subject
 from coterie.reports.html.views.pairs import Window, run_windows
-from coterie.results.run_group import FoundRun
 
 NUM_TIMES = 4
 """How many moments stand side by side."""
@@ -37,7 +37,7 @@ def spread(found: Sequence[Window]) -> list[Window]:
     return [found[place] for place in dict.fromkeys(places.tolist())]
 
 
-def _figure(run: FoundRun, shown: Sequence[Window], subject: Subject) -> Figure:
+def _figure(run: RunFolder, shown: Sequence[Window], subject: Subject) -> Figure:
     width = COLUMN if len(shown) <= 2 else PAGE
     # Panels are square: what the letters beside them leave is divided among them.
     figure = new_figure(width, (width - 1.2) / len(shown) + 0.5)
@@ -53,7 +53,7 @@ def _figure(run: FoundRun, shown: Sequence[Window], subject: Subject) -> Figure:
     bar.update_ticks()
     bar.set_label(
         "times fetched"
-        if len(shown[0].bins.clusters) == run.recorded.num_peers
+        if len(shown[0].bins.clusters) == run.num_peers
         else "times fetched, mean of pairs"
     )
     figure.supxlabel("peer whose model was fetched", fontsize=8)

@@ -9,9 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
 from coterie.experiments.experiment import Experiment
-from coterie.experiments.sweep import trials
 from coterie.reports.figures.style import COLUMN, legend_above, new_figure, plain, strategy_line
-from coterie.results.sweep_points import Point, points
+from coterie.results.sweep_points import Point, points, trials
 
 LOGARITHMIC = 20.0
 """From which ratio of the highest to the lowest value on the axis counts powers."""
@@ -21,7 +20,7 @@ def sweep_figures(experiment: Experiment) -> dict[str, Figure]:
     """Return one figure per setting that varies, of the runs that have finished."""
     if experiment.grid is None:
         return {}
-    found = [point for point in points(trials(experiment)) if point.outcomes]
+    found = [point for point in points(trials(experiment)) if point.summaries]
     drawn = {}
     for key in experiment.grid.varied:
         if len({point.values[key] for point in found} - {None}) > 1:
@@ -35,7 +34,7 @@ def _figure(key: str, found: Sequence[Point]) -> Figure:
     values = list(dict.fromkeys(p.values[key] for p in found if p.values[key] is not None))
     numbers = [_number(value) for value in values]
     at = dict(zip(values, _places(numbers), strict=True))
-    is_accuracy = all(each.is_accuracy for point in found for each in point.outcomes)
+    is_accuracy = all(each.is_accuracy for point in found for each in point.summaries)
     scale = 100.0 if is_accuracy else 1.0
     entries = {}
     for index, (name, mine) in enumerate(_lines(key, found).items()):

@@ -17,7 +17,7 @@ from coterie.reports.html.views.settings import settings
 from coterie.reports.html.views.similarity import similarity
 from coterie.reports.html.views.summary import summary
 from coterie.reports.html.views.view_parts import Json
-from coterie.results.run_group import Gathered
+from coterie.results.read_runs import Runs
 
 VIEWS: dict[str, Callable[[Subject], Json]] = {
     "summary": summary,
@@ -37,7 +37,7 @@ MAX_NAMED = 5
 """How many strategies a title names at most."""
 
 
-def story(gathered: Gathered) -> Json:
+def story(gathered: Runs) -> Json:
     """Return the data of a page about these runs."""
     found = subjects(gathered)
     return {

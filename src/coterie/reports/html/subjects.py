@@ -12,8 +12,10 @@ import pyarrow as pa
 
 from coterie.errors import StorageError
 from coterie.experiments.config import RunConfig
-from coterie.results.final_table import confidence
-from coterie.results.run_group import FoundRun, Gathered
+from coterie.experiments.recorded_tables import RecordedTables
+from coterie.experiments.run_folder import RunFolder
+from coterie.results.read_runs import Runs
+from coterie.results.statistics import confidence
 from coterie.runtime.run_tables import SCHEMAS
 
 ALONE = "local"
@@ -24,7 +26,7 @@ ALONE = "local"
 class Subject:
     """Runs with the same peers and data: other strategies, other seeds."""
 
-    runs: tuple[FoundRun, ...]
+    runs: tuple[RunFolder, ...]
     problems: tuple[str, ...] = ()
     """What could not be read, in words for people."""
 
@@ -39,7 +41,7 @@ class Subject:
         return tuple(dict.fromkeys(run.label for run in self.runs))
 
     @cached_property
-    def by_label(self) -> dict[str, list[FoundRun]]:
+    def by_label(self) -> dict[str, list[RunFolder]]:
         """The runs of each strategy, one per seed."""
         return {label: [run for run in self.runs if run.label == label] for label in self.labels}
 
@@ -69,7 +71,7 @@ class Subject:
         """The strategy to look at first: the best that finds out by itself whom to learn from."""
         sign = 1.0 if self.is_accuracy else -1.0
         levels = {
-            label: sign * confidence([run.outcome.mean for run in runs])[0]
+            label: sign * confidence([run.summary.mean for run in runs])[0]
             for label, runs in self.by_label.items()
         }
         fair = [label for label in self.labels if label != self.alone and not self.advantage(label)]
@@ -80,7 +82,7 @@ class Subject:
     def _keeps_lists(self, label: str) -> bool:
         """Whether peers of a strategy have noted whom they prefer."""
         tables = ("beliefs", "chosen_neighbours")
-        first = self.by_label[label][0].recorded
+        first = self.by_label[label][0]
         return any(first.table(name).num_rows for name in tables)
 
     def is_told(self, label: str) -> bool:
@@ -96,17 +98,17 @@ class Subject:
         return self.by_label[label][0].advantage
 
 
-def subjects(gathered: Gathered) -> list[Subject]:
+def subjects(gathered: Runs) -> list[Subject]:
     """Return the runs in groups that can be compared; the problems stand with the first."""
-    groups: dict[str, list[FoundRun]] = {}
+    groups: dict[str, list[RunFolder]] = {}
     problems = list(gathered.problems)
-    for run in gathered.runs:
+    for run in gathered:
         groups.setdefault(_data_of(run), []).append(_readable(run, problems))
     found = [Subject(tuple(runs)) for runs in groups.values()]
     return [replace(found[0], problems=tuple(problems)), *found[1:]]
 
 
-def _data_of(run: FoundRun) -> str:
+def _data_of(run: RunFolder) -> str:
     """Return a text that is equal for runs whose peers have the same data but for the seed."""
     config = run.config
     settings = config.model_dump(mode="json", include={"preset", "data", "shift", "drift", "peers"})
@@ -114,28 +116,28 @@ def _data_of(run: FoundRun) -> str:
     return repr((run.is_accuracy, settings))
 
 
-def _readable(run: FoundRun, problems: list[str]) -> FoundRun:
+def _readable(run: RunFolder, problems: list[str]) -> RunFolder:
     """Return the run with empty tables in the place of damaged ones, and tell of these."""
-    recorded = run.recorded
     damaged = {name for name in SCHEMAS if _is_damaged(run, name, problems)}
 
     def read(folder: Path, name: str) -> pa.Table:
-        return SCHEMAS[name].empty_table() if name in damaged else recorded.read(folder, name)
+        return SCHEMAS[name].empty_table() if name in damaged else run.tables.read(folder, name)
 
-    return replace(run, recorded=replace(recorded, read=read)) if damaged else run
+    tables = RecordedTables(run.folder, run.num_peers, read)
+    return replace(run, tables=tables) if damaged else run
 
 
-def _is_damaged(run: FoundRun, name: str, problems: list[str]) -> bool:
+def _is_damaged(run: RunFolder, name: str, problems: list[str]) -> bool:
     try:
-        run.recorded.table(name)
+        run.table(name)
     except StorageError as error:
         where = f"{run.label} with seed {run.seed}"
-        text = str(error).replace(str(run.recorded.folder), where)
+        text = str(error).replace(str(run.folder), where)
         problems.append(f"{text} What it would show is left out.")
         return True
     return False
 
 
-def in_order(labels: Sequence[str], runs: Iterable[FoundRun]) -> list[FoundRun]:
+def in_order(labels: Sequence[str], runs: Iterable[RunFolder]) -> list[RunFolder]:
     """Return runs by strategy, then by seed."""
     return sorted(runs, key=lambda run: (labels.index(run.label), run.seed))

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from coterie.errors import CoterieError
-from coterie.experiments.execution import CONFIG, SUMMARY, Run
 from coterie.experiments.experiment import EXPERIMENT
 from coterie.experiments.growing_tables import Parts
-from coterie.experiments.recorded_tables import Recorded
-from coterie.results.run_group import Gathered, gather_runs, open_runs
+from coterie.experiments.recorded_tables import RecordedTables
+from coterie.experiments.run_folder import CONFIG, SUMMARY, RunFolder
+from coterie.results.read_runs import Runs, open_runs, select_recorded
 
 QUIET_SECONDS = 60.0
 """After how long without news a run may have been stopped, if its rounds are not that slow."""
@@ -48,7 +48,7 @@ class Sight:
     folder: Path
     title: str
     """The preset, once it is known."""
-    gathered: Gathered
+    gathered: Runs
     """The runs that have recorded something, and what could not be read."""
     progress: tuple[RunProgress, ...]
     """Of all runs, those that have not begun included."""
@@ -105,9 +105,9 @@ class Follower:
         if not (is_new or has_news or states != self._last):
             return None
         self._last = states
-        begun = [(run.run, run.recorded) for run in self._runs if run.num_done > 0]
+        begun = [run.run for run in self._runs if run.num_done > 0]
         damage = [problem for run in self._runs for problem in run.problems]
-        gathered = gather_runs(begun, [*self._problems, *damage])
+        gathered = select_recorded(begun, [*self._problems, *damage])
         title = self._runs[0].run.config.preset if self._runs else self._folder.name
         return Sight(self._folder, title, gathered, progress)
 
@@ -125,21 +125,19 @@ class Follower:
         self._problems, self._runs = [], []
         if any(stamp):
             try:
-                pairs = open_runs(self._folder, self._problems)
+                found = open_runs(self._folder, self._problems)
             except CoterieError as error:
-                self._problems, pairs = [str(error)], []
-            self._runs = [_FollowedRun(run, recorded) for run, recorded in pairs]
+                self._problems, found = [str(error)], []
+            self._runs = [_FollowedRun(run) for run in found]
         return True
 
 
 class _FollowedRun:
     """One run of the folder."""
 
-    def __init__(self, run: Run, recorded: Recorded) -> None:
-        self.run = run
+    def __init__(self, run: RunFolder) -> None:
         self._parts = Parts(run.folder)
-        self._unread = replace(recorded, read=self._parts.table)
-        self.recorded = self._unread
+        self.run = run
         self._seen: Stamp | None = None
         self._seconds_per_round: float | None = None
         self._changed = 0.0
@@ -161,10 +159,11 @@ class _FollowedRun:
         self._seen = stamp
         self._changed = max((at[0] / 1e9 for at in stamp if at), default=0.0)
         self._parts.refresh()
-        self.recorded = replace(self._unread, _tables={}, kept={})
-        self.num_done = self.recorded.last_round + 1
+        tables = RecordedTables(folder, self.run.num_peers, self._parts.table)
+        self.run = replace(self.run, tables=tables, cache={})
+        self.num_done = self.run.last_round + 1
         if self.num_done:
-            lately = self.recorded.table("timings")["wall_seconds"].to_numpy()[-LATELY:]
+            lately = self.run.timings["wall_seconds"].to_numpy()[-LATELY:]
             self._seconds_per_round = float(lately.mean())
         return True
 
@@ -173,7 +172,7 @@ class _FollowedRun:
         config = self.run.config
         return RunProgress(
             name=self.run.folder.name,
-            label=self._unread.label,
+            label=self.run.label,
             seed=config.seed,
             num_rounds=config.rounds + 1,
             num_done=min(self.num_done, config.rounds + 1),

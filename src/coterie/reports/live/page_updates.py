@@ -78,11 +78,11 @@ class Teller:
         if self._due > now and not is_last and not self._is_unseen_end():
             return False
         begun = time.process_time()
-        is_first = self._sight is None or not self._sight.gathered.runs
+        is_first = self._sight is None or not self._sight.gathered
         seen = self._follower.look()
         if seen is not None:
             self._sight = seen
-            found = subjects(seen.gathered) if seen.gathered.runs else []
+            found = subjects(seen.gathered) if seen.gathered else []
             self._subjects = list(zip(titles(found), found, strict=True))
         cost = time.process_time() - begun
         pause = cost / (LOOK_SHARE * NUM_PROCESSORS)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from coterie.experiments.run_folder import RunFolder
 from coterie.reports.html.subjects import Subject
 from coterie.reports.html.views.curves import curves
 from coterie.results.analyses.columns import last_rounds, mean
 from coterie.results.analyses.neighbours import fetched_lately, fetched_precision
-from coterie.results.run_group import FoundRun
 
 WINDOW = 10
 """Rounds over which the share of models from the own cluster is averaged."""
@@ -49,10 +49,10 @@ def _last(curve: dict[str, Any]) -> float | None:
     return curve["mean"][-1] if curve["mean"] else None
 
 
-def _precision(runs: Sequence[FoundRun]) -> float | None:
+def _precision(runs: Sequence[RunFolder]) -> float | None:
     known = []
     for run in runs:
-        neighbours = run.recorded.table("neighbours")
+        neighbours = run.table("neighbours")
         if neighbours.num_rows:
             detail = fetched_precision(last_rounds(neighbours, WINDOW))
             if detail.num_rows:

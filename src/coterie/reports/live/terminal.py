@@ -63,7 +63,7 @@ def screen(sight: Sight, width: int) -> RenderableType:
     if not sight.progress:
         return Group(Text(waiting_for(sight)), *_problems(sight))
     parts: list[RenderableType] = [_overall(sight), *_current_runs(sight)]
-    if sight.gathered.runs:
+    if sight.gathered:
         for subject in subjects(sight.gathered):
             parts += [Text(), _standings(subject, sight, width)]
     return Group(*parts, *_problems(sight))
@@ -190,9 +190,7 @@ class Lines:
         return [text]
 
     def _line(self, run: RunProgress, sight: Sight) -> str:
-        found = next(
-            (each for each in sight.gathered.runs if each.recorded.folder.name == run.name), None
-        )
+        found = next((each for each in sight.gathered if each.folder.name == run.name), None)
         parts = [where(run)]
         if found is not None:
             (row,) = standings(Subject((found,)))

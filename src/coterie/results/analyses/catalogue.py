@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from coterie.experiments.recorded_tables import Recorded
+from coterie.experiments.run_folder import RunFolder
 from coterie.results.analyses.clusters import clusters_at_the_end, recovered_clusters
 from coterie.results.analyses.columns import with_cluster_names, with_communication
 from coterie.results.analyses.merges import around_merges, merges_lately
@@ -40,7 +40,7 @@ class Analysis:
 
     name: str
     title: str
-    detail: Callable[[Recorded, int], pa.Table]
+    detail: Callable[[RunFolder, int], pa.Table]
     """From the tables of a run, and the number of rounds to average over; empty: not there."""
     summary: Callable[[pa.Table, int], pa.Table]
     keys: tuple[str, ...]
@@ -160,7 +160,7 @@ ANALYSES = (
 )
 
 
-def details(analysis: Analysis, run: Recorded, window: int) -> pa.Table:
+def details(analysis: Analysis, run: RunFolder, window: int) -> pa.Table:
     """Return the details of one run, with what peers had communicated by then; perhaps empty."""
     table = with_cluster_names(analysis.detail(run, window), run.cluster_names)
     return with_communication(table, run.table("metrics"))

@@ -108,3 +108,9 @@ def with_communication(table: pa.Table, metrics: pa.Table) -> pa.Table:
 
 
 _TRAFFIC = ("round", "models_received", "models_sent", "bytes_received", "bytes_sent")
+
+
+def add_run_names(label: str, seed: int, table: pa.Table) -> pa.Table:
+    """Return a table of a run with the columns strategy and seed before its own."""
+    table = table.add_column(0, "seed", pa.array([seed] * table.num_rows, pa.int64()))
+    return table.add_column(0, "strategy", pa.array([label] * table.num_rows, pa.string()))

@@ -16,10 +16,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from coterie.errors import ConfigError, StorageError, nearest
-from coterie.experiments.recorded_tables import Recorded
+from coterie.experiments.run_folder import RunFolder
 from coterie.results.analyses.catalogue import ANALYSES, Analysis, Shown, details
-from coterie.results.analyses.columns import CLUSTER, CLUSTER_NAME, cluster_name
-from coterie.results.final_table import confidence
+from coterie.results.analyses.columns import CLUSTER, CLUSTER_NAME, add_run_names, cluster_name
+from coterie.results.statistics import confidence
 from coterie.storage.files import make_folder, write_atomically
 
 COMMUNICATION = {
@@ -72,7 +72,7 @@ def choose(names: str | None) -> list[Analysis]:
 
 
 def study(
-    runs: Sequence[Recorded], analyses: Sequence[Analysis], window: int
+    runs: Sequence[RunFolder], analyses: Sequence[Analysis], window: int
 ) -> tuple[list[Result], list[Analysis]]:
     """Return the results, and the analyses that none of the runs has anything to say about."""
     begun = [run for run in runs if run.last_round >= 0]
@@ -86,7 +86,7 @@ def study(
     return results, [analysis for analysis in analyses if analysis.name not in there]
 
 
-def _result(analysis: Analysis, runs: Sequence[Recorded], window: int) -> Result | None:
+def _result(analysis: Analysis, runs: Sequence[RunFolder], window: int) -> Result | None:
     detailed = [(run, details(analysis, run, window)) for run in runs]
     there = [(run, table) for run, table in detailed if table.num_rows]
     if not there:
@@ -105,24 +105,18 @@ def _result(analysis: Analysis, runs: Sequence[Recorded], window: int) -> Result
     }
     return Result(
         analysis,
-        pa.concat_tables([named(run.label, run.seed, table) for run, table in there]),
+        pa.concat_tables([add_run_names(run.label, run.seed, table) for run, table in there]),
         tuple(_row(analysis, keys, found, names[keys[0]]) for keys, found in ordered),
     )
 
 
-def _common_names(runs: Sequence[Recorded]) -> tuple[str, ...]:
+def _common_names(runs: Sequence[RunFolder]) -> tuple[str, ...]:
     """Return what clusters are called in all of the runs; nothing where that differs.
 
     Labels that each seed draws are an example: a mean over seeds is of the clusters of one number.
     """
     names = {run.cluster_names for run in runs if run.cluster_names}
     return names.pop() if len(names) == 1 else ()
-
-
-def named(label: str, seed: int, table: pa.Table) -> pa.Table:
-    """Return a table of a run with the columns strategy and seed before its own."""
-    table = table.add_column(0, "seed", pa.array([seed] * table.num_rows, pa.int64()))
-    return table.add_column(0, "strategy", pa.array([label] * table.num_rows, pa.string()))
 
 
 def _row(

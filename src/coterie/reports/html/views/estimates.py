@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from coterie.experiments.run_folder import RunFolder
 from coterie.reports.html.subjects import Subject
 from coterie.reports.html.views.pairs import Bins, make_bins
 from coterie.reports.html.views.view_parts import Json, once_per_run, packed, shown_runs
 from coterie.results.analyses.columns import Columns, by_round, columns
-from coterie.results.run_group import FoundRun
 
 UNKNOWN, NUM_LEVELS = 0, 127
 """A cell is 0 for unknown, 1 to 127 for measured, 128 + 1 to 127 for estimated similarities."""
@@ -26,8 +26,8 @@ def beliefs(subject: Subject) -> Json:
 
 
 @once_per_run
-def _tables(run: FoundRun) -> Json | None:
-    table = columns(run.recorded.table("beliefs"))
+def _tables(run: RunFolder) -> Json | None:
+    table = columns(run.table("beliefs"))
     by_number = list(by_round(table))
     if not by_number:
         return None
@@ -52,8 +52,8 @@ def _tables(run: FoundRun) -> Json | None:
         "low": float(f"{low:.4g}"),
         "high": float(f"{high:.4g}"),
         "cells": packed(np.stack(cells)),
-        "known": [_known(rows, run.recorded.num_peers) for _, rows in shown],
-        "all_told": len(told) == run.recorded.num_peers,
+        "known": [_known(rows, run.num_peers) for _, rows in shown],
+        "all_told": len(told) == run.num_peers,
     }
 
 
@@ -65,8 +65,8 @@ def _rows(told: npt.NDArray[np.int32], clusters: npt.NDArray[np.int32]) -> Bins:
     return Bins(of_peer, inside.clusters)
 
 
-def _clusters(run: FoundRun) -> dict[int, npt.NDArray[np.int32]]:
-    metrics = columns(run.recorded.table("metrics"), "round", "cluster")
+def _clusters(run: RunFolder) -> dict[int, npt.NDArray[np.int32]]:
+    metrics = columns(run.table("metrics"), "round", "cluster")
     return {number: rows["cluster"] for number, rows in by_round(metrics)}
 
 

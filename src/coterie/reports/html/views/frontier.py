@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from coterie.experiments.run_folder import RunFolder
 from coterie.reports.html.subjects import Subject
 from coterie.reports.html.views.view_parts import (
     Json,
@@ -15,8 +16,7 @@ from coterie.reports.html.views.view_parts import (
     thinned,
 )
 from coterie.results.analyses.columns import by_round, columns, mean, with_communication
-from coterie.results.final_table import confidence
-from coterie.results.run_group import FoundRun
+from coterie.results.statistics import confidence
 
 
 def frontier(subject: Subject) -> Json:
@@ -27,7 +27,7 @@ def frontier(subject: Subject) -> Json:
     return {**legend(subject), "ways": ways}
 
 
-def _way(runs: list[FoundRun], scale: float) -> Json:
+def _way(runs: list[RunFolder], scale: float) -> Json:
     """Return the points of a strategy: means over its seeds, in rounds that all have tested."""
     found = [_points(run) for run in runs]
     shared = set.intersection(*(set(points) for points in found))
@@ -44,9 +44,9 @@ def _way(runs: list[FoundRun], scale: float) -> Json:
 
 
 @once_per_run
-def _points(run: FoundRun) -> dict[int, tuple[float, float, float]]:
+def _points(run: RunFolder) -> dict[int, tuple[float, float, float]]:
     """Return by round: models and megabytes per peer until then, and the test result."""
-    metrics = run.recorded.table("metrics")
+    metrics = run.table("metrics")
     test = f"test_{'accuracy' if run.is_accuracy else 'loss'}"
     rows = [
         {"round": after, "level": level}

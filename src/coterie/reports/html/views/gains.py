@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from coterie.experiments.run_folder import RunFolder
 from coterie.reports.html.subjects import ALONE, Subject
 from coterie.reports.html.views.view_parts import (
     Json,
@@ -15,7 +16,6 @@ from coterie.reports.html.views.view_parts import (
     once_per_run,
 )
 from coterie.results.analyses.columns import by_round, columns
-from coterie.results.run_group import FoundRun
 
 Tested = dict[int, tuple[npt.NDArray[np.float64], npt.NDArray[np.int32]]]
 """By round: each peer's test result and cluster, (K,)."""
@@ -42,9 +42,9 @@ def gains(subject: Subject) -> Json:
 
 
 @once_per_run
-def _tested(run: FoundRun) -> Tested:
+def _tested(run: RunFolder) -> Tested:
     column = f"test_{'accuracy' if run.is_accuracy else 'loss'}"
-    rows = by_round(columns(run.recorded.table("metrics"), "round", "cluster", column))
+    rows = by_round(columns(run.table("metrics"), "round", "cluster", column))
     return {
         number: (peers[column], peers["cluster"])
         for number, peers in rows
@@ -52,7 +52,7 @@ def _tested(run: FoundRun) -> Tested:
     }
 
 
-def _gain(run: FoundRun, alone: Tested | None) -> Json | None:
+def _gain(run: RunFolder, alone: Tested | None) -> Json | None:
     """Return the gains after the last round in which both were tested."""
     mine = _tested(run)
     both = sorted(mine.keys() & (alone or {}).keys())

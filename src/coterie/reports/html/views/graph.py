@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from coterie.experiments.run_folder import RunFolder
 from coterie.reports.html.subjects import Subject
 from coterie.reports.html.views.heatmap import NOBODY
 from coterie.reports.html.views.layouts import (
@@ -18,7 +19,6 @@ from coterie.reports.html.views.layouts import (
 from coterie.reports.html.views.pairs import Bins, Window, quantised, run_windows, times
 from coterie.reports.html.views.view_parts import Json, once_per_run, packed, shown_runs
 from coterie.results.analyses.columns import Columns, by_round, columns
-from coterie.results.run_group import FoundRun
 
 NUM_EDGES = 4
 """How many edges are drawn from each node: to those it prefers most."""
@@ -35,7 +35,7 @@ def graph(subject: Subject) -> Json:
 
 
 @once_per_run
-def _pictures(run: FoundRun) -> Json | None:
+def _pictures(run: RunFolder) -> Json | None:
     found = list(run_windows(run))
     if not found:
         return None
@@ -57,13 +57,13 @@ def _pictures(run: FoundRun) -> Json | None:
     }
 
 
-def _believed(run: FoundRun) -> dict[int, Columns]:
+def _believed(run: RunFolder) -> dict[int, Columns]:
     """Return by round what peers would choose with which probability, if most were asked."""
     names = ("round", "peer", "other", "probability")
-    table = columns(run.recorded.table("beliefs"), *names)
+    table = columns(run.table("beliefs"), *names)
     known = ~np.isnan(table["probability"])
     rounds = by_round({name: values[known] for name, values in table.items()})
-    most = run.recorded.num_peers / 2
+    most = run.num_peers / 2
     return {number: rows for number, rows in rounds if len(np.unique(rows["peer"])) >= most}
 
 

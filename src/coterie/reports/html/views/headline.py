@@ -13,11 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from coterie.experiments.run_folder import RunFolder
 from coterie.reports.html.subjects import Subject
 from coterie.reports.html.views.view_parts import once_per_run
-from coterie.results.final_table import confidence
-from coterie.results.run_group import FoundRun
-from coterie.results.statistics import MIN_SEEDS, Difference, paired_difference
+from coterie.results.statistics import MIN_SEEDS, Difference, confidence, paired_difference
 
 MAX_NAMED = 3
 """How many strategies a sentence lists that the first one does not clearly beat."""
@@ -72,7 +71,7 @@ def standing(subject: Subject) -> Standing:
     """Compare the strategies whose runs have finished; others may be at different rounds."""
     sign = 1.0 if subject.is_accuracy else -1.0
     levels = {
-        label: confidence([run.outcome.mean for run in runs])[0]
+        label: confidence([run.summary.mean for run in runs])[0]
         for label, runs in subject.by_label.items()
         if not any(map(is_going_on, runs))
     }
@@ -87,9 +86,9 @@ def standing(subject: Subject) -> Standing:
     )
 
 
-def is_going_on(run: FoundRun) -> bool:
+def is_going_on(run: RunFolder) -> bool:
     """Whether a run has rounds before it."""
-    return run.finished is None and run.recorded.last_round < run.config.rounds
+    return run.finished is None and run.last_round < run.config.rounds
 
 
 def gap(subject: Subject, label: str, other: str) -> Gap:
@@ -97,8 +96,8 @@ def gap(subject: Subject, label: str, other: str) -> Gap:
     ours, theirs = ({run.seed: run for run in subject.by_label[each]} for each in (label, other))
     seeds = [seed for seed in ours if seed in theirs]
     found = paired_difference(
-        {seed: ours[seed].outcome.mean for seed in seeds},
-        {seed: theirs[seed].outcome.mean for seed in seeds},
+        {seed: ours[seed].summary.mean for seed in seeds},
+        {seed: theirs[seed].summary.mean for seed in seeds},
     )
     if found is None:
         return Gap(other, math.nan, math.nan, 0)
@@ -118,9 +117,9 @@ def _gap(
 
 
 @once_per_run
-def _by_peer(run: FoundRun) -> dict[int, float]:
+def _by_peer(run: RunFolder) -> dict[int, float]:
     """Return the last test result of each peer."""
-    metrics = run.recorded.table("metrics")
+    metrics = run.table("metrics")
     rows = metrics.filter(np.equal(metrics["round"].to_numpy(), run.last_tested))
     column = f"test_{'accuracy' if run.is_accuracy else 'loss'}"
     return dict(zip(rows["peer"].to_pylist(), rows[column].to_pylist(), strict=True))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from coterie.experiments.run_folder import RunFolder
 from coterie.reports.html.subjects import Subject
 from coterie.reports.html.views.pairs import quantised, run_windows, times
 from coterie.reports.html.views.view_parts import Json, once_per_run, packed, shown_runs
-from coterie.results.run_group import FoundRun
 
 NOBODY = (
     "No model has moved between peers: the strategies here do not exchange any with each other, or "
@@ -21,7 +21,7 @@ def heatmap(subject: Subject) -> Json:
 
 
 @once_per_run
-def _matrices(run: FoundRun) -> Json | None:
+def _matrices(run: RunFolder) -> Json | None:
     found = list(run_windows(run))
     if not found:
         return None

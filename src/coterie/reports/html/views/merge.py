@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from coterie.experiments.run_folder import RunFolder
 from coterie.reports.html.subjects import Subject
 from coterie.reports.html.views.view_parts import (
     Json,
@@ -14,13 +15,12 @@ from coterie.reports.html.views.view_parts import (
 )
 from coterie.results.analyses.columns import ALL, columns
 from coterie.results.analyses.merges import MOMENTS, around_merges
-from coterie.results.run_group import FoundRun
 
 
 def merge(subject: Subject) -> Json:
     """Return validation around merges: lines[strategy][0: all, then clusters][moment]."""
     measure = "accuracy" if subject.is_accuracy else "loss"
-    found = {run.recorded.folder: _moments(run, measure) for run in subject.runs}
+    found = {run.folder: _moments(run, measure) for run in subject.runs}
     if not any(found.values()):
         return missing("No round after the initial training has been recorded yet.")
     scale = legend(subject)["measure"]["scale"]
@@ -32,9 +32,7 @@ def merge(subject: Subject) -> Json:
         "lines": [
             [
                 [
-                    over_seeds(
-                        [found[run.recorded.folder].get((name, moment), {}) for run in runs], scale
-                    )
+                    over_seeds([found[run.folder].get((name, moment), {}) for run in runs], scale)
                     for moment in MOMENTS
                 ]
                 for name in clusters
@@ -45,9 +43,9 @@ def merge(subject: Subject) -> Json:
 
 
 @once_per_run
-def _moments(run: FoundRun, measure: str) -> dict[tuple[str, str], Series]:
+def _moments(run: RunFolder, measure: str) -> dict[tuple[str, str], Series]:
     """Return mean validation by cluster and moment, each by round."""
-    detail = around_merges(run.recorded.table("metrics"))
+    detail = around_merges(run.table("metrics"))
     if not detail.num_rows:
         return {}
     names = [f"{measure}_{moment}" for moment in MOMENTS]

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from coterie.experiments.run_folder import RunFolder
 from coterie.reports.html.views.view_parts import Json
 from coterie.results.analyses.clusters import windows
 from coterie.results.analyses.columns import between_peers, by_round
-from coterie.results.run_group import FoundRun
 
 MAX_BINS = 120
 """How many rows and columns are drawn at most."""
@@ -90,17 +90,17 @@ def window_length(num_rounds: int) -> int:
     )
 
 
-def run_windows(run: FoundRun) -> Iterator[Window]:
+def run_windows(run: RunFolder) -> Iterator[Window]:
     """Yield the windows of a run, oldest first; nothing if no models moved between peers."""
-    models = between_peers(run.recorded.table("exchanges"))
+    models = between_peers(run.table("exchanges"))
     between = (models["receiver"] >= 0) & (models["sender"] >= 0)
     models = {name: values[between] for name, values in models.items()}
     if not len(models["round"]):
         return
     moved = dict(by_round(models))
     made: dict[int, Bins] = {}
-    metrics = run.recorded.table("metrics")
-    for step, first, last, clusters in windows(metrics, window_length(run.recorded.last_round)):
+    metrics = run.table("metrics")
+    for step, first, last, clusters in windows(metrics, window_length(run.last_round)):
         bins = made.setdefault(step, make_bins(clusters))
         sums = np.zeros((len(bins.clusters), len(bins.clusters)))
         for number in range(first, last + 1):
@@ -118,9 +118,9 @@ def times(found: list[Window]) -> Json:
     }
 
 
-def num_exchanged(run: FoundRun) -> int:
+def num_exchanged(run: RunFolder) -> int:
     """Return how many models moved between peers."""
-    return len(between_peers(run.recorded.table("exchanges"))["round"])
+    return len(between_peers(run.table("exchanges"))["round"])
 
 
 def quantised(values: npt.NDArray[np.float64], highest: float) -> npt.NDArray[np.uint8]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from coterie.experiments.run_folder import RunFolder
 from coterie.reports.html.subjects import Subject
 from coterie.reports.html.views.pairs import window_length
 from coterie.reports.html.views.view_parts import (
@@ -22,7 +23,6 @@ from coterie.results.analyses.clusters import recovered_clusters
 from coterie.results.analyses.columns import columns, of_all_peers
 from coterie.results.analyses.neighbours import chosen_precision, fetched_precision
 from coterie.results.analyses.unfetched import never_fetched
-from coterie.results.run_group import FoundRun
 
 FEW_PEERS = 300
 """Finding groups takes the third power of the peers: of more, fewer windows are looked at."""
@@ -39,14 +39,14 @@ class Measure:
     """The heading of its column."""
     explain: str
     column: str
-    detail: Callable[[FoundRun], pa.Table]
+    detail: Callable[[RunFolder], pa.Table]
     """From a run to a table with one row per round and the column; empty: it has none."""
     scale: float = 100.0
 
 
 @once_per_run
-def _groups(run: FoundRun) -> pa.Table:
-    recorded = run.recorded
+def _groups(run: RunFolder) -> pa.Table:
+    recorded = run
     rounds = recorded.last_round
     length = max(window_length(rounds), min(10, -(-rounds // 4)))
     if recorded.num_peers > FEW_PEERS:
@@ -55,18 +55,18 @@ def _groups(run: FoundRun) -> pa.Table:
 
 
 @once_per_run
-def _fetched(run: FoundRun) -> pa.Table:
-    return fetched_precision(run.recorded.table("neighbours"))
+def _fetched(run: RunFolder) -> pa.Table:
+    return fetched_precision(run.table("neighbours"))
 
 
 @once_per_run
-def _chosen(run: FoundRun) -> pa.Table:
-    return chosen_precision(run.recorded.table("chosen_neighbours"))
+def _chosen(run: RunFolder) -> pa.Table:
+    return chosen_precision(run.table("chosen_neighbours"))
 
 
 @once_per_run
-def _unfetched(run: FoundRun) -> pa.Table:
-    return never_fetched(run.recorded.table("exchanges"), run.recorded.table("metrics"))
+def _unfetched(run: RunFolder) -> pa.Table:
+    return never_fetched(run.table("exchanges"), run.table("metrics"))
 
 
 MEASURES = (
@@ -139,7 +139,7 @@ def recovery(subject: Subject) -> Json:
     return {**legend(subject), "shifts": shifts(subject), "measures": shown}
 
 
-def _series(measure: Measure, run: FoundRun) -> Series:
+def _series(measure: Measure, run: RunFolder) -> Series:
     detail = measure.detail(run)
     if not detail.num_rows:
         return {}

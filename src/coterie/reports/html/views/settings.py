@@ -10,7 +10,7 @@ from coterie.experiments.config import RunConfig
 from coterie.experiments.presets import PRESETS
 from coterie.reports.html.subjects import Subject
 from coterie.reports.html.views.view_parts import Json
-from coterie.results.run_group import about_poison
+from coterie.results.read_runs import about_poison
 from coterie.strategies import STRATEGIES
 
 

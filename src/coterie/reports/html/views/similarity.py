@@ -7,6 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from coterie.experiments.run_folder import RunFolder
 from coterie.reports.html.subjects import Subject
 from coterie.reports.html.views.view_parts import (
     Json,
@@ -18,7 +19,6 @@ from coterie.reports.html.views.view_parts import (
     shifts,
 )
 from coterie.results.analyses.columns import Columns, columns
-from coterie.results.run_group import FoundRun
 
 MAX_TIMES = 60
 MAX_OTHERS = 100
@@ -37,8 +37,8 @@ def similarity(subject: Subject) -> Json:
 
 
 @once_per_run
-def _watched(run: FoundRun) -> Json | None:
-    table = columns(run.recorded.table("similarities"))
+def _watched(run: RunFolder) -> Json | None:
+    table = columns(run.table("similarities"))
     if not len(table["round"]):
         return None
     found = []

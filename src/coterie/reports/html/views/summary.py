@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from coterie.experiments.run_summary import RunSummary
 from coterie.reports.html.subjects import Subject
 from coterie.reports.html.views.gains import gains
 from coterie.reports.html.views.headline import headline, is_going_on, standing
 from coterie.reports.html.views.origin import origin
 from coterie.reports.html.views.view_parts import Json
-from coterie.results.final_table import Column, Outcome, confidence, result_columns, warnings
-from coterie.results.run_group import about_poison
+from coterie.results.read_runs import about_poison
+from coterie.results.result_columns import Column, group_warnings, result_columns
+from coterie.results.statistics import confidence
 
 
 def summary(subject: Subject) -> Json:
     """Return sentences, the final table, and notices about what is missing."""
-    outcomes = {label: [run.outcome for run in runs] for label, runs in subject.by_label.items()}
+    outcomes = {label: [run.summary for run in runs] for label, runs in subject.by_label.items()}
     found = standing(subject)
     going_on = any(map(is_going_on, subject.runs))
     return {
@@ -31,7 +33,7 @@ def summary(subject: Subject) -> Json:
         "problems": [
             *subject.problems,
             *_unfinished(subject),
-            *warnings([each for mine in outcomes.values() for each in mine]),
+            *group_warnings([each for mine in outcomes.values() for each in mine]),
         ],
     }
 
@@ -67,7 +69,7 @@ def _harm(subject: Subject) -> list[str]:
     return [f"Peers that ended worse than training alone{seeds}: {'; '.join(told)}."]
 
 
-def _table(subject: Subject, outcomes: dict[str, list[Outcome]], best: str | None) -> Json:
+def _table(subject: Subject, outcomes: dict[str, list[RunSummary]], best: str | None) -> Json:
     """Return head and rows: mean ± 95% interval over seeds, per cluster and in all."""
     every = [each for mine in outcomes.values() for each in mine]
     shape = max(every, key=lambda each: len(each.cluster_names))
@@ -87,7 +89,7 @@ def _table(subject: Subject, outcomes: dict[str, list[Outcome]], best: str | Non
     }
 
 
-def _cell(column: Column, mine: Sequence[Outcome]) -> str:
+def _cell(column: Column, mine: Sequence[RunSummary]) -> str:
     mean, width = confidence([column.ours(each) for each in mine])
     if math.isnan(mean):
         return "–"
@@ -97,7 +99,7 @@ def _cell(column: Column, mine: Sequence[Outcome]) -> str:
 
 def _unfinished(subject: Subject) -> list[str]:
     return [
-        f"{run.label} with seed {run.seed} has not finished: {run.recorded.last_round} of "
+        f"{run.label} with seed {run.seed} has not finished: {run.last_round} of "
         f"{run.config.rounds} rounds are shown."
         for run in subject.runs
         if run.finished is None

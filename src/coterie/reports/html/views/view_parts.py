@@ -12,6 +12,7 @@ from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from coterie.experiments.run_folder import RunFolder
 from coterie.reports.colours import (
     HARMED,
     HELPED,
@@ -22,7 +23,6 @@ from coterie.reports.colours import (
 )
 from coterie.reports.html.subjects import Subject, in_order
 from coterie.results.analyses.columns import by_round, columns
-from coterie.results.run_group import FoundRun
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -71,16 +71,16 @@ def measure(subject: Subject) -> Json:
 
 
 def once_per_run(
-    make: Callable[Concatenate[FoundRun, P], T],
-) -> Callable[Concatenate[FoundRun, P], T]:
+    make: Callable[Concatenate[RunFolder, P], T],
+) -> Callable[Concatenate[RunFolder, P], T]:
     """Let a run keep what was made of it: a live view asks again, also for runs without news."""
 
     @wraps(make)
-    def kept(run: FoundRun, /, *others: P.args, **named: P.kwargs) -> T:
+    def kept(run: RunFolder, /, *others: P.args, **named: P.kwargs) -> T:
         key = (make, others)
-        if key not in run.recorded.kept:
-            run.recorded.kept[key] = make(run, *others, **named)
-        found: T = run.recorded.kept[key]
+        if key not in run.cache:
+            run.cache[key] = make(run, *others, **named)
+        found: T = run.cache[key]
         return found
 
     return kept
@@ -123,7 +123,7 @@ def shifts(subject: Subject) -> list[int]:
     """Return the first round of every step of a drift but the first."""
     found: set[int] = set()
     for run in subject.runs:
-        steps = columns(run.recorded.table("metrics"), "round", "step")
+        steps = columns(run.table("metrics"), "round", "step")
         numbers_of = [(int(rows["step"][0]), number) for number, rows in by_round(steps)]
         found |= {now for (before, _), (step, now) in pairwise(numbers_of) if step != before}
     return sorted(found)

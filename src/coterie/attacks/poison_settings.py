@@ -1,0 +1,42 @@
+"""The settings of poisoned peers: how many there are and what they do."""
+
+from __future__ import annotations
+
+from typing import Literal, Self, TypeAlias
+
+from pydantic import Field, model_validator
+
+from coterie.settings import Settings
+
+PoisonKind: TypeAlias = Literal[
+    "none", "sign-flip", "noise", "label-flip", "stale", "delusional", "liar", "absent"
+]
+
+
+class PoisonSettings(Settings):
+    """Peers that misbehave, to see how a strategy withstands them.
+
+    Results are of the honest peers only. Who is poisoned depends on the seed, not on the strategy;
+    strategies with a server have nobody to poison.
+    """
+
+    kind: PoisonKind = "none"
+    """sign-flip: publishes its model with the last training undone twice; noise: its model with
+    normal noise, as wide as the values of each tensor; label-flip: trains and validates on labels
+    C−1−y (regression: −y); stale: always its last honest model; delusional: merges peers of all
+    other true clusters; liar: says the opposite of what it found about others; absent: takes no
+    part any more, which tells poison's harm from what is missed with the poisoned peers' data."""
+    share: float | None = Field(None, ge=0, le=1)
+    """How many peers are poisoned, of all or of `cluster`; or:"""
+    count: int | None = Field(None, ge=0)
+    """exactly so many."""
+    cluster: int | None = Field(None, ge=0)
+    """Only peers that begin in this true cluster; when not given, any."""
+    from_round: int = Field(1, ge=1)
+    """From which round on; they are honest before."""
+
+    @model_validator(mode="after")
+    def _how_many(self) -> Self:
+        if self.kind != "none" and (self.share is None) == (self.count is None):
+            raise ValueError("say how many peers are poisoned, either by share or by count")
+        return self

@@ -1,0 +1,63 @@
+"""What one run reached, as numbers: written to its folder when it has finished."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """What one finished run reached: means of the last test over the peers of each cluster."""
+
+    label: str
+    seed: int
+    cluster_names: tuple[str, ...]
+    cluster_means: tuple[float, ...]
+    """NaN where no peer was in the cluster at the end; poisoned peers count nowhere."""
+    mean: float
+    models_per_peer: float
+    """Models received and sent, probes included, mean over peers."""
+    megabytes_per_peer: float
+    is_accuracy: bool
+    validation: float = math.nan
+    """Validation accuracy (or loss) of the models that were tested, mean over peers."""
+    warnings: tuple[str, ...] = ()
+    """Why results may be worth nothing, such as models not clearly better than guessing."""
+
+
+def summarise(
+    metrics: pa.Table, label: str, seed: int, cluster_names: Sequence[str], *, is_accuracy: bool
+) -> RunSummary:
+    """Summarise a run's metrics table."""
+    column = "test_accuracy" if is_accuracy else "test_loss"
+    last = metrics.filter(pc.equal(metrics["round"], pc.max(metrics["round"])))
+    values = last[column].to_numpy()
+    clusters = last["cluster"].to_numpy()
+    means = tuple(known_mean(values[clusters == number]) for number in range(len(cluster_names)))
+    num_peers = max(len(values), 1)
+    models = sum(metrics[f"models_{side}"].to_numpy().sum() for side in ("received", "sent"))
+    size = sum(metrics[f"bytes_{side}"].to_numpy().sum() for side in ("received", "sent"))
+    return RunSummary(
+        label=label,
+        seed=seed,
+        cluster_names=tuple(cluster_names),
+        cluster_means=means,
+        mean=known_mean(values),
+        models_per_peer=float(models) / num_peers,
+        megabytes_per_peer=float(size) / num_peers / 1e6,
+        is_accuracy=is_accuracy,
+    )
+
+
+def known_mean(values: npt.ArrayLike) -> float:
+    """Return the mean of what is known; NaN if nothing is."""
+    known = np.asarray(values, dtype=float)
+    known = known[~np.isnan(known)]
+    return float(known.mean()) if len(known) else math.nan

@@ -1,0 +1,114 @@
+"""The numbers of a result: how each is read from a run of ours and from a published table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from coterie.experiments.published.published_table import PublishedResult, PublishedTable
+from coterie.experiments.run_summary import RunSummary, known_mean
+
+
+def _unpublished(result: PublishedResult) -> float | None:
+    return None
+
+
+@dataclass(frozen=True)
+class Column:
+    """One number of a result: how to get it from a run of ours, and from what was published."""
+
+    title: str
+    ours: Callable[[RunSummary], float]
+    theirs: Callable[[PublishedResult], float | None] = _unpublished
+    interval: Callable[[PublishedResult], float | None] = _unpublished
+    """The published half width of the 95% interval."""
+    has_interval: bool = True
+    """Whether ours is shown with its interval."""
+    form: str = ".2f"
+
+
+def result_columns(
+    outcomes: Sequence[RunSummary], published: PublishedTable | None = None
+) -> list[Column]:
+    """Return the columns of the final table; accuracies are in percent.
+
+    The mean is formed over the peers, or over the clusters where the published one is.
+    """
+    scale = 100.0 if outcomes[0].is_accuracy else 1.0
+    clusters = [
+        _cluster_column(n, outcomes, published, scale)
+        for n in range(len(outcomes[0].cluster_names))
+    ]
+    found = [*clusters, mean_column(published, scale)]
+    if published and any(result.deviation is not None for result in published.results.values()):
+        found.append(
+            Column(
+                "std of clusters",
+                lambda each: _deviation(each.cluster_means) * scale,
+                lambda result: result.deviation,
+            )
+        )
+    return [
+        *found,
+        Column(
+            "models",
+            lambda each: each.models_per_peer,
+            lambda result: result.models,
+            has_interval=False,
+            form=",.0f",
+        ),
+        Column("MB", lambda each: each.megabytes_per_peer, has_interval=False, form=",.1f"),
+    ]
+
+
+def by_label(outcomes: Sequence[RunSummary]) -> dict[str, list[RunSummary]]:
+    """Return the outcomes of each label, one per seed, in their order."""
+    found: dict[str, list[RunSummary]] = {}
+    for each in outcomes:
+        found.setdefault(each.label, []).append(each)
+    return found
+
+
+def group_warnings(outcomes: Sequence[RunSummary]) -> list[str]:
+    """Return what makes results worthless, for each strategy and seed; the same is told once."""
+    seeds: dict[tuple[str, str], list[str]] = {}
+    for each in outcomes:
+        for text in each.warnings:
+            seeds.setdefault((each.label, text), []).append(str(each.seed))
+    labels: dict[tuple[str, str], list[str]] = {}
+    for (label, text), mine in seeds.items():
+        labels.setdefault((", ".join(mine), text), []).append(label)
+    return [
+        f"{', '.join(names)} (seed {numbers}): {text}" for (numbers, text), names in labels.items()
+    ]
+
+
+def _cluster_column(
+    number: int, outcomes: Sequence[RunSummary], published: PublishedTable | None, scale: float
+) -> Column:
+    name = outcomes[0].cluster_names[number]
+    known = any(not math.isnan(each.cluster_means[number]) for each in outcomes)
+    return Column(
+        name if known else f"{name} (–)",
+        lambda each: each.cluster_means[number] * scale,
+        lambda result: published.of_cluster(result, name) if published else None,
+    )
+
+
+def mean_column(published: PublishedTable | None, scale: float) -> Column:
+    over_clusters = published is not None and published.mean_over == "clusters"
+    return Column(
+        "mean of clusters" if over_clusters else "mean",
+        lambda each: (known_mean(each.cluster_means) if over_clusters else each.mean) * scale,
+        lambda result: result.mean,
+        lambda result: result.interval,
+    )
+
+
+def _deviation(values: Sequence[float]) -> float:
+    """Return the standard deviation of the clusters' means, as of a whole population."""
+    known = np.array([value for value in values if not math.isnan(value)])
+    return float(known.std()) if len(known) else math.nan

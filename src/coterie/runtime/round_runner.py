@@ -1,0 +1,195 @@
+"""Runs the rounds of one run, with any runtime that answers the strategies' requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, Self
+
+import numpy as np
+from torch import nn
+
+from coterie.data.peer_datasets import World
+from coterie.errors import ConfigError
+from coterie.learning.choice import Tell, make_trainer
+from coterie.learning.trainer import Trainer, Workspace
+from coterie.models.layout import Layout
+from coterie.randomness import Key
+from coterie.runtime.best_models import Peers
+from coterie.runtime.estimates import estimates_due
+from coterie.runtime.model_store import State
+from coterie.runtime.round import Round
+from coterie.runtime.settings import SimulationSettings
+from coterie.runtime.size_limits import MAX_THREADS, check_epochs
+from coterie.strategies.server.server_strategy import ServerStrategy
+from coterie.strategies.strategy import GroundTruth, Strategy
+
+
+class AnyRuntime(Protocol):
+    """Answers the requests of strategies: simulated peers, a simulated server, or one real peer."""
+
+    def start(self, now: Round) -> None:
+        """Run round 0, the initial training."""
+
+    def run(self, now: Round) -> None:
+        """Run a later round."""
+
+    def serve_best(self, peers: Peers) -> None:
+        """Publish the best models of peers that have just stopped."""
+
+    def note_beliefs(self, now: Round) -> None:
+        """Record what peers estimate about each other."""
+
+    def save(self) -> dict[str, Any]:
+        """Return what must survive between rounds, as plain data."""
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Take back what `save` returned."""
+
+
+class RoundRunner:
+    """One run: datasets, a model, a strategy. `advance` runs the next round; use as a context."""
+
+    def __init__(
+        self,
+        world: World,
+        build: Callable[[], nn.Module],
+        strategy: Strategy | ServerStrategy,
+        settings: SimulationSettings,
+        make_runtime: Callable[[State], AnyRuntime],
+        *,
+        threads: int = 1,
+        tell: Tell = print,
+        keys: Sequence[Key] | None = None,
+    ) -> None:
+        """Make everything ready for round 0.
+
+        `keys` identify the peers' random draws; without them these are the peers' numbers.
+        """
+        self.world = world
+        self.settings = settings
+        self.next_round = 0
+        self._tell = tell
+        self._build = build
+        self.state = State(
+            world,
+            build,
+            Layout.of(build()),
+            settings,
+            lambda workspace: self._make_trainer(workspace, threads),
+            strategy.num_models(len(world.cluster_names))
+            if isinstance(strategy, ServerStrategy)
+            else 0,
+            distinct_server_models=isinstance(strategy, ServerStrategy)
+            and strategy.distinct_models,
+            keys=keys,
+        )
+        try:
+            most = max(len(samples.train) for samples in self.state.samples)
+            check_epochs(settings.training.epochs, most, "training.epochs")
+            self._runtime = make_runtime(self.state)
+        except BaseException:
+            self.state.trainer.close()
+            raise
+
+    def _make_trainer(self, workspace: Workspace, threads: int) -> Trainer:
+        if not 1 <= threads <= MAX_THREADS:
+            raise ConfigError(f"threads is {threads}, but 1 to {MAX_THREADS} are possible.")
+        return make_trainer(
+            self._build,
+            self.settings.training,
+            workspace,
+            threads=min(threads, self.world.num_peers),
+            is_classification=self.world.is_classification,
+            tell=self._tell,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.state.trainer.close()
+
+    @property
+    def finished(self) -> bool:
+        """Whether all rounds are done, or everybody has stopped and nothing will change."""
+        if self.next_round > self.settings.rounds:
+            return True
+        last_step = self.world.step_of(self.settings.rounds)
+        everybody_stopped = self.state.progress.everybody_stopped
+        return everybody_stopped and self.world.step_of(self.next_round) == last_step
+
+    def advance(self) -> Round:
+        """Run the next round and return what happened; round 0 is the initial training."""
+        now = self._begin(self.next_round)
+        if now.number == 0:
+            self._runtime.start(now)
+        else:
+            self._runtime.run(now)
+        self._runtime.serve_best(self.state.progress.stop_impatient(now.number))
+        self.next_round += 1
+        if self._is_test_round(now.number):
+            self.state.test(now)
+        if estimates_due(now.number, self.settings, is_last=self.finished):
+            self._runtime.note_beliefs(now)
+        now.leave_out(self.state.poisoning.peers)
+        return now
+
+    def _begin(self, number: int) -> Round:
+        step = self.world.step_of(number)
+        now = Round(
+            number=number,
+            step=step,
+            online=self.state.network.begin(number) & self.state.poisoning.present(number),
+            stopped=self.state.progress.stopped.copy(),
+            truth=GroundTruth(self.world.clusters(step)),
+        )
+        is_new = number > 0 and step != self.world.step_of(number - 1)
+        if is_new or self.state.poisoning.relabels(number):
+            self.state.enter(number)
+        if is_new:
+            self.state.shift(now)
+        self.state.begin(now)
+        return now
+
+    def _is_test_round(self, number: int) -> bool:
+        return (
+            self.finished
+            or number % self.settings.test_every == 0
+            or self.world.step_of(number + 1) != self.world.step_of(number)
+        )
+
+    def best_models(self) -> np.ndarray[Any, np.dtype[np.float32]]:
+        """Return a copy of every peer's best model, (K, P)."""
+        return self.state.best.copy()
+
+    def validate_untrained(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """Return validation losses and accuracies of the initial models, (2, K).
+
+        They take the place of the working models: this is for a run that has come to its end.
+        """
+        return self.state.validate_untrained(self._build)
+
+    def save(self) -> dict[str, Any]:
+        """Return everything the rest of the run depends on, as plain data."""
+        return {
+            "next_round": self.next_round,
+            "layout": self.state.layout.fingerprint,
+            "trainer": self.state.trainer.name,
+            "state": self.state.save(),
+            "runtime": self._runtime.save(),
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Continue where `save` was called."""
+        if saved["layout"] != self.state.layout.fingerprint:
+            raise ConfigError("The checkpoint was written with another model.")
+        before, now = saved["trainer"], self.state.trainer.name
+        if before != now:
+            self._tell(
+                f"This run was begun with the trainer '{before}' and goes on with '{now}': the "
+                "results will not be the same to the last digit as if it had not been interrupted."
+            )
+        self.next_round = saved["next_round"]
+        self.state.enter(max(self.next_round - 1, 0))
+        self.state.restore(saved["state"])
+        self._runtime.restore(saved["runtime"])

@@ -1,0 +1,112 @@
+"""A peer's own data and model, as a world of one."""
+
+import numpy as np
+import pytest
+
+from coterie.data.peer_arrays import PeerData
+from coterie.errors import ConfigError, DataError
+from coterie.peer.peer_config import DataStep, PeerModelSettings
+from coterie.peer.peer_data import LocalPeerData, model_builder, read_local_data
+
+
+def part(count, start=0, classes=3):
+    inputs = np.arange(start, start + count * 4, dtype=np.float32).reshape(count, 4)
+    return inputs, np.arange(count) % classes
+
+
+def data(start=0, **kinds):
+    return PeerData(part(6, start, **kinds), part(3, start, **kinds), part(3, start, **kinds))
+
+
+def test_data_change_with_the_rounds():
+    world = LocalPeerData([data(0), data(100), data(200)], [0, 2, 5])
+    assert [world.step_of(number) for number in range(7)] == [0, 0, 1, 1, 1, 2, 2]
+    for step, first in enumerate((0, 100, 200)):
+        (views,) = world.enter(step)
+        pool = world.pools[views.train.pool]
+        assert pool.inputs[views.train.rows()][0, 0] == first
+        assert len(views.validation) == len(views.test) == 3
+
+
+def test_data_of_another_kind_are_refused():
+    values = PeerData(*[(inputs, labels.astype(np.float32)) for inputs, labels in [part(6)] * 3])
+    with pytest.raises(DataError, match="round 4 on are of another kind"):
+        LocalPeerData([data(), values], [0, 4])
+
+
+def test_labels_of_all_steps_must_fit_the_model():
+    world = LocalPeerData([data(), data(classes=6)], [0, 1])
+    settings = PeerModelSettings(function="x:y")
+    assert world.num_outputs == 6
+    with pytest.raises(ConfigError, match=r"x:y cannot be found.*looked for in"):
+        model_builder(settings, world, __import__("pathlib").Path("/"))
+
+
+def save(path, **arrays):
+    np.savez(path, **arrays)
+    return DataStep(file=path.name)
+
+
+def test_a_file_with_a_part_for_validation(tmp_path):
+    (train, labels), (held, held_labels) = part(8), part(5, 1000)
+    step = save(
+        tmp_path / "own.npz",
+        train_inputs=train, train_targets=labels, validation_inputs=held,
+        validation_targets=held_labels, test_inputs=train, test_targets=labels,
+    )  # fmt: skip
+    world = read_local_data([step], tmp_path)
+    (views,) = world.enter(0)
+    pool = world.pools[0]
+    np.testing.assert_array_equal(pool.inputs[views.train.rows()], train)
+    np.testing.assert_array_equal(pool.inputs[views.validation.rows()], held)
+    np.testing.assert_array_equal(pool.targets[views.validation.rows()], held_labels)
+
+
+def test_without_one_a_fifth_is_held_out_and_images_are_scaled(tmp_path):
+    images = np.tile(np.arange(100, dtype=np.uint8)[:, None, None], (1, 8, 8))
+    step = save(tmp_path / "own.npz", train_images=images, train_labels=np.arange(100) % 2)
+    world = read_local_data([step], tmp_path)
+    (views,) = world.enter(0)
+    assert [len(views.train), len(views.validation), len(views.test)] == [64, 16, 20]
+    rows = np.concatenate([views.train.rows(), views.validation.rows(), views.test.rows()])
+    seen = world.pools[0].inputs[rows][:, 0, 0, 0]
+    np.testing.assert_allclose(np.sort(seen), np.arange(100) / 127.5 - 1, rtol=1e-6)
+
+
+def test_half_a_part_for_validation_is_refused(tmp_path):
+    inputs, labels = part(8)
+    step = save(
+        tmp_path / "own.npz", train_inputs=inputs, train_targets=labels, validation_inputs=inputs
+    )
+    with pytest.raises(DataError, match="validation_targets"):
+        read_local_data([step], tmp_path)
+
+
+def test_functions_beside_the_settings(tmp_path):
+    (tmp_path / "my_ward.py").write_text(
+        "import numpy as np\nfrom torch import nn\nimport coterie\n"
+        "def data():\n"
+        "    part = (np.zeros((4, 2), 'float32'), np.array([0, 1, 0, 1]))\n"
+        "    return coterie.PeerData(part, part, part)\n"
+        "def model():\n    return nn.Linear(2, 2)\n"
+        "def wrong():\n    return 3\n"
+        "number = 3\n"
+    )
+    world = read_local_data([DataStep(function="my_ward:data")], tmp_path)
+    assert world.input_shape == (2,)
+    build = model_builder(PeerModelSettings(function="my_ward:model"), world, tmp_path)
+    assert build() is not build()
+    with pytest.raises(ConfigError, match="returned int, but a coterie"):
+        read_local_data([DataStep(function="my_ward:wrong")], tmp_path)
+    with pytest.raises(ConfigError, match="returns no torch module"):
+        model_builder(PeerModelSettings(function="my_ward:wrong"), world, tmp_path)
+    with pytest.raises(ConfigError, match="is not a function"):
+        read_local_data([DataStep(function="my_ward:number")], tmp_path)
+
+
+def test_more_labels_than_outputs_are_refused(tmp_path):
+    images = np.zeros((40, 8, 8), np.uint8)
+    step = save(tmp_path / "own.npz", train_images=images, train_labels=np.arange(40) % 4)
+    world = read_local_data([step], tmp_path)
+    with pytest.raises(ConfigError, match=r"model.outputs is 3, but my labels go up to 3"):
+        model_builder(PeerModelSettings(name="digits-cnn", outputs=3), world, tmp_path)
