@@ -16,7 +16,20 @@ from coterie.results.read_runs import Runs, read_runs
 
 
 def load_run(path: str | os.PathLike[str]) -> RunFolder:
-    """Load one run by its folder, or by an output folder with a single run in it."""
+    """Load one run, finished or not.
+
+    Parameters
+    ----------
+    path
+        The folder of the run, or an output folder that holds a single run.
+
+    Examples
+    --------
+    >>> import coterie
+    >>> run = coterie.load_run("runs/mine/dac-seed0")
+    >>> run.label, run.seed, run.metrics.num_rows
+    ('dac', 0, 32)
+    """
     folder = Path(path).expanduser()
     runs = Experiment.open(folder).runs
     if len(runs) > 1:
@@ -29,5 +42,17 @@ def load_run(path: str | os.PathLike[str]) -> RunFolder:
 
 
 def load_runs(*paths: str | os.PathLike[str]) -> Runs:
-    """Load the runs of output folders; what cannot be read is left out and said in `problems`."""
+    """Load all runs of output folders; `problems` names those that cannot be read.
+
+    Parameters
+    ----------
+    *paths
+        Output folders, or folders of runs.
+
+    Examples
+    --------
+    >>> import coterie
+    >>> [run.label for run in coterie.load_runs("runs/mine")]
+    ['dac', 'local']
+    """
     return read_runs([Path(path).expanduser() for path in paths])

@@ -73,7 +73,7 @@ class PeerEvidence:
             T, in rounds.
         num_samples
             n, the number of validation samples. The best result that n samples can give is
-            q = √n / (1 + √n), so |λ| ≤ ln(n)/2 for every result.
+            q = √n / (1 + √n), so no λ is beyond ±ln(n)/2.
         """
         self._extend(int(me.known.max(initial=-1)))
         self._most = math.log(num_samples) / 2

@@ -25,7 +25,7 @@ SimilarityPlan: TypeAlias = Generator[Request, Any, Scores]
 SMALLEST = 1e-12
 """Lower bound of losses and distances, so that nothing is divided by zero."""
 LARGEST = 1.0 / SMALLEST
-"""Bound of |similarity|; a cosine may be negative."""
+"""Upper bound of similarities; its negative is the lower bound, as a cosine may be negative."""
 MEASURED_ON_DATA: tuple[Similarity, ...] = ("inverse-loss", "accuracy")
 """The similarities that depend on the data they are measured on."""
 
