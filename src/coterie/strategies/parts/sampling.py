@@ -21,7 +21,7 @@ Unseen: TypeAlias = Literal["zero", "epsilon"]
 EPSILON = 1e-6
 """Added to each probability if peers of unknown similarity are left out of the softmax."""
 LARGEST = 1e300
-"""Bound of τ·s in absolute value: a peer may report any similarity, and infinities cannot be compared."""
+"""Bound of τ·s in absolute value: peers may report anything, and infinities do not compare."""
 
 
 def sample_uniformly(
