@@ -348,3 +348,11 @@ def test_estimates_say_which_results_are_own():
     assert estimates.peers.tolist() == [1, 2]
     assert estimates.similarities.tolist() == [0.9, 0.8]
     assert estimates.measured.tolist() == [True, False]
+
+
+def test_state_has_the_names_of_earlier_checkpoints():
+    saved = Kin().save()
+    assert set(saved) == {"table", "judged", "losses"}
+    columns = {"verdicts", "own", "doubted", "ages", "evidence", "hearsay", "turned"}
+    assert set(saved["table"]) == columns
+    Kin().restore(saved)
