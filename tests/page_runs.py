@@ -137,10 +137,12 @@ def write_files(page: Path, folder: Path) -> list[str]:
 
 def python(folder: Path, *arguments: str, cwd: Path | None = None) -> str:
     """Run Python beside the files of a page; return what it printed."""
+    # Where the tests find Coterie, its processes find it too.
+    paths = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=cwd or folder,
-        env={**os.environ, "PYTHONPATH": str(folder)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
         capture_output=True,
         text=True,
         timeout=200,

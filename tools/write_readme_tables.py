@@ -14,8 +14,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parent.parent
-KEPT = ROOT / "docs" / "readme" / "demo.json"
+from docs_folder import DOCS
+
+ROOT = DOCS.parent
+KEPT = DOCS / "readme" / "demo.json"
 BENCH = ROOT / "benchmarks" / "results" / "2026-11-16-bench.json"
 MODELS = ("cifar-cnn", "fashion-cnn", "pens-cnn", "pacs-cnn", "mlp")
 STRATEGIES = {
@@ -31,7 +33,7 @@ def main() -> None:
     """Keep the results of a run, if one is named, and write the tables."""
     if sys.argv[1:]:
         KEPT.write_text(json.dumps(results(Path(sys.argv[1]) / "runs" / "demo"), indent=2) + "\n")
-    for page, name in ((ROOT / "README.md", "demo"), (ROOT / "docs" / "running.md", "speed")):
+    for page, name in ((ROOT / "README.md", "demo"), (DOCS / "running.md", "speed")):
         page.write_text(with_table(page.read_text(), name))
 
 
@@ -64,7 +66,8 @@ def with_table(text: str, name: str) -> str:
 def demo_table() -> str:
     """Return the results of the demo."""
     kept = json.loads(KEPT.read_text())
-    rows = ["| strategy | what a peer does | test accuracy | peers that did better alone |"]
+    columns = ("strategy", "what a peer does", "test accuracy")
+    rows = [f"| {' | '.join(columns)} | peers of all seeds that did better alone |"]
     rows.append("|---|---|---|---|")
     for name, what in STRATEGIES.items():
         result = kept["strategies"][name]
