@@ -12,7 +12,7 @@ author = "The Coterie authors"
 project_copyright = "The Coterie authors, Apache-2.0"
 version = release = coterie.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 source_suffix = {".md": "markdown"}
 # Headings can be linked to as on GitHub, down to the third level.
 myst_heading_anchors = 3

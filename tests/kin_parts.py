@@ -1,4 +1,4 @@
-"""What tests of Kin and of its parts share: losses, a peer, offers, and a plan that is answered."""
+"""Shared by tests of Kin and its parts: losses, a peer, offers, and answers to a plan."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def me(number: int = 0, known: int = 6, seed: int = 0, num_samples: int = 10) ->
     )
 
 
-def offer(peer: int, judged: Mapping[int, float]) -> Offer:
-    """Return a peer's model, with the verdicts that come with it."""
-    peers = np.array(list(judged), np.int64)
-    return Offer(peer, 10, {"peers": peers, "verdicts": np.array(list(judged.values()), float)})
+def offer(peer: int, results: Mapping[int, float]) -> Offer:
+    """Return a peer's model, with the table of test results that travels with it."""
+    peers = np.array(list(results), np.int64)
+    return Offer(peer, 10, {"peers": peers, "verdicts": np.array(list(results.values()), float)})
 
 
 def played(plan: Generator[Any, Any, Any], answer: Callable[[Any], Any]) -> tuple[list[Any], Any]:
-    """Run a plan to its end, answering requests; return what it asked and what it returned."""
+    """Run a plan to its end, answering requests; return its requests and its result."""
     asked: list[Any] = []
     reply = None
     while True:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
+from docstrings import check, examples
 from torch import nn
 from worlds import CLASSES, FEATURES, classify, small_module
 
 import coterie
+import coterie.api
+import coterie.data.peer_arrays
 
 
 def peers(count: int = 4) -> list[coterie.PeerData]:
@@ -25,6 +29,14 @@ SHORT = coterie.SimulationSettings(rounds=2)
 
 def run(build=small_module, strategy="local") -> coterie.Result:
     return coterie.simulate(build, peers(), strategy, SHORT, threads=1)
+
+
+PUBLIC = (coterie.api, coterie.data.peer_arrays)
+
+
+@pytest.mark.parametrize("test", examples(*PUBLIC), ids=lambda test: test.name)
+def test_examples_of_docstrings_run(test):
+    check(test)
 
 
 def test_a_peers_best_model_can_be_used():

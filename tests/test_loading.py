@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 import torch
 from commands import coterie as command
+from docstrings import check, examples
 
 import coterie
+import coterie.results.loading
 from coterie.experiments.config import make_scenario
 from coterie.runtime.recorder import Recorder
 from coterie.runtime.run_tables import SCHEMAS, read_table
@@ -45,6 +47,14 @@ def test_everything_a_run_has(folder):
         assert run.table(name).schema == SCHEMAS[name]
         assert run.table(name).num_rows == read_table(run.folder, name).num_rows
     assert run.beliefs.num_rows > 0
+
+
+@pytest.mark.parametrize("test", examples(coterie.results.loading), ids=lambda test: test.name)
+def test_examples_of_docstrings_run(original, tmp_path, monkeypatch, test):
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "mine").symlink_to(original)
+    monkeypatch.chdir(tmp_path)
+    check(test)
 
 
 def test_a_table_that_is_not_there_is_empty(folder):

@@ -26,8 +26,8 @@ BREAKS = (
     _break(
         "two-hop estimates come from the most similar peer",
         "test_dac",
-        "sorted(told, key=lambda offer: scores[offer.peer])",
-        "sorted(told, key=lambda offer: -scores[offer.peer])",
+        "sorted(scored, key=lambda offer: scores[offer.peer])",
+        "sorted(scored, key=lambda offer: -scores[offer.peer])",
     ),
     _break(
         "an estimate never overwrites a measurement",
@@ -76,7 +76,7 @@ BREAKS = (
     _break(
         "entries about this peer or unknown peers are ignored",
         "test_dac",
-        "use = (within == peers) & askable[within] & np.isfinite(similarities)",
+        "use = (within == peers) & is_other[within] & np.isfinite(similarities)",
         "use = (within == peers) & np.isfinite(similarities)",
     ),
     _break(
@@ -94,8 +94,8 @@ BREAKS = (
     _break(
         "FedAvg includes the own model",
         "test_merging_and_sampling",
-        "normalised({me.peer: float(me.num_samples), **samples})",
-        "normalised(samples or {me.peer: 1.0})",
+        "normalise({me.peer: float(me.num_samples), **samples})",
+        "normalise(samples or {me.peer: 1.0})",
     ),
     _break(
         "FedAvg weighs by the number of training samples",
@@ -106,8 +106,8 @@ BREAKS = (
     _break(
         "FedSim's own weight is the largest of the others",
         "test_merging_and_sampling test_dac",
-        "normalised({me.peer: 1.0, **{p: math.exp(log - highest)",
-        "normalised({me.peer: 0.5, **{p: math.exp(log - highest)",
+        "normalise({me.peer: 1.0, **{p: math.exp(log - highest)",
+        "normalise({me.peer: 0.5, **{p: math.exp(log - highest)",
     ),
     _break(
         "Greedy keeps the highest scores",
@@ -142,8 +142,8 @@ BREAKS = (
     _break(
         "RandomWeighted's own weight is its validation accuracy",
         "test_pens_family",
-        "normalised({me.peer: me.validation_accuracy, **amounts})",
-        "normalised({me.peer: 1.0, **amounts})",
+        "normalise({me.peer: me.validation_accuracy, **amounts})",
+        "normalise({me.peer: 1.0, **amounts})",
     ),
     _break(
         "PANM keeps the most similar peers",
@@ -154,8 +154,8 @@ BREAKS = (
     _break(
         "PANM draws its candidates outside the neighbours",
         "test_panm",
-        "uniform(me.rng, np.setdiff1d(me.others, self.members), self.candidates)",
-        "uniform(me.rng, me.others, self.candidates)",
+        "sample_uniformly(me.rng, np.setdiff1d(me.others, self.members), self.candidates)",
+        "sample_uniformly(me.rng, me.others, self.candidates)",
     ),
     _break(
         "PANM sorts its bag every em_every rounds",
@@ -178,14 +178,14 @@ BREAKS = (
     _break(
         "HAST's second step merges the classifier alone",
         "test_hast",
-        "chances), last_layers=self.depth)",
-        "chances))",
+        "probabilities), last_layers=self.depth)",
+        "probabilities))",
     ),
     _break(
         "HAST stores what it measures in step 2",
         "test_hast",
-        "yield from self._meet(me, chances.sample(me.rng, self.fetches))",
-        "yield Fetch(chances.sample(me.rng, self.fetches))",
+        "yield from self._fetch_and_score(me, probabilities.sample(me.rng, self.fetches))",
+        "yield Fetch(probabilities.sample(me.rng, self.fetches))",
     ),
     _break(
         "fine-tuning is kept only if validation improves",
@@ -196,14 +196,14 @@ BREAKS = (
     _break(
         "Gossip averages half and half",
         "test_yardsticks test_rounds",
-        "{me.peer: 0.5, arrival.peer: 0.5}",
-        "{me.peer: 0.25, arrival.peer: 0.75}",
+        "{me.peer: 0.5, received.peer: 0.5}",
+        "{me.peer: 0.25, received.peer: 0.75}",
     ),
     _break(
         "Oracle samples in its own true cluster",
         "test_oracle test_yardsticks",
-        "yield Fetch(uniform(me.rng, me.true_cluster, self.fetches))",
-        "yield Fetch(uniform(me.rng, me.others, self.fetches))",
+        "yield Fetch(sample_uniformly(me.rng, me.true_cluster, self.fetches))",
+        "yield Fetch(sample_uniformly(me.rng, me.others, self.fetches))",
     ),
     _break(
         "an IFCA client joins the model with the lowest loss",
@@ -213,27 +213,27 @@ BREAKS = (
     ),
     _break(
         "Kin's tests have the scale of BIC",
-        "test_exchangeable",
+        "test_paired_test",
         "power = max(z, 0.0) ** 2 / 2 - math.log(num_samples) / 2",
         "power = max(z, 0.0) ** 2 / 2",
     ),
     _break(
         "Kin allows other models what the best has memorised",
-        "test_exchangeable",
-        "practised[best] + np.float32(by_heart)",
-        "practised[best]",
+        "test_paired_test",
+        "in_training[best] + np.float32(memorised)",
+        "in_training[best]",
     ),
     _break(
         "Kin's evidence fades with age",
-        "test_verdicts",
-        "np.exp(-(1 + self._num_turned) / (period + self._rounds_stood))",
+        "test_evidence",
+        "np.exp(-(1 + self._num_changed) / (period + self._rounds_stood))",
         "1.0",
     ),
     _break(
         "Kin adopts the best model where averaging does harm",
         "test_kin",
-        "if not is_worse((yield Try(average)), losses[order[0]]):",
-        "if not is_worse((yield Try(average)), losses[order[-1]]):",
+        "if not is_worse((yield ValidateMerge(average)), losses[order[0]]):",
+        "if not is_worse((yield ValidateMerge(average)), losses[order[-1]]):",
     ),
     _break(
         "a synchronous round reads models as they were when it began",

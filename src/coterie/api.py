@@ -95,11 +95,40 @@ def simulate(
     threads: int | None = None,
     on_round: Callable[[Round], None] | None = None,
 ) -> Result:
-    """Simulate peers that train `build()` modules on their own data and choose whom to merge with.
+    """Simulate peers that train on their own data and choose the peers they merge with.
 
-    `strategy` is a name, a dict of a name and options, a strategy, or a function that returns a new
-    one for each peer. `settings` may be a dict. `clusters` are the true ones if you know them: they
-    serve Oracle and the scoring, no other strategy sees them.
+    Parameters
+    ----------
+    build
+        Returns a new module, with the same layers at each call.
+    peers
+        The data of each peer.
+    strategy
+        A name, a dict of a name and options, a strategy, or a function that returns a new strategy
+        for each peer.
+    settings
+        Rounds, training and everything else; a `SimulationSettings` or a dict.
+    clusters
+        The true cluster of each peer, (K,), if known. Only yardsticks such as Oracle and the
+        records use them.
+    threads
+        Number of threads; None uses all processors. Results do not depend on it.
+    on_round
+        Called after each round with its `Round`.
+
+    Examples
+    --------
+    >>> import coterie, numpy as np
+    >>> from torch import nn
+    >>> rng = np.random.default_rng(0)
+    >>> def samples():
+    ...     inputs = rng.normal(size=(20, 2)).astype("float32")
+    ...     return inputs, (inputs[:, 0] > 0).astype(int)
+    >>> peers = [coterie.PeerData(samples(), samples(), samples()) for _ in range(4)]
+    >>> dac = {"name": "dac", "fetches": 2}
+    >>> result = coterie.simulate(lambda: nn.Linear(2, 2), peers, dac, {"rounds": 2}, threads=1)
+    >>> result.test_accuracy.shape
+    (4,)
     """
     from coterie.api_arguments import (
         checked_build,
@@ -146,10 +175,22 @@ def simulate(
 
 
 def load_run(path: str | os.PathLike[str]) -> RunFolder:
-    """Load one run by its folder, or by an output folder with a single run in it.
+    """Load one run, finished or not.
 
-    `load_run("runs/mine/dac-seed0").metrics` is an Arrow table; `.to_pandas()` turns it into a data
-    frame. docs/run-folder.md explains the columns.
+    Its tables are Arrow tables: `.metrics.to_pandas()` is a data frame. docs/run-folder.md explains
+    the columns.
+
+    Parameters
+    ----------
+    path
+        The folder of the run, or an output folder that holds a single run.
+
+    Examples
+    --------
+    >>> import coterie
+    >>> run = coterie.load_run("runs/mine/dac-seed0")
+    >>> run.label, run.seed, run.metrics.num_rows
+    ('dac', 0, 32)
     """
     from coterie.experiments.experiment import Experiment
 
@@ -165,7 +206,19 @@ def load_run(path: str | os.PathLike[str]) -> RunFolder:
 
 
 def load_runs(*paths: str | os.PathLike[str]) -> Runs:
-    """Load the runs of output folders; `problems` names those that cannot be read."""
+    """Load all runs of output folders; `problems` names those that cannot be read.
+
+    Parameters
+    ----------
+    *paths
+        Output folders, or folders of runs.
+
+    Examples
+    --------
+    >>> import coterie
+    >>> [run.label for run in coterie.load_runs("runs/mine")]
+    ['dac', 'local']
+    """
     from coterie.results.read_runs import read_runs
 
     return read_runs([Path(path).expanduser() for path in paths])

@@ -281,7 +281,7 @@ def play_server(strategy: ServerStrategy, clients: np.ndarray, *, answering: boo
 @pytest.mark.parametrize("answering", [True, False])
 @pytest.mark.parametrize("num_clients", [0, 1, NUM_PEERS])
 def test_server_strategies(name, answering, num_clients):
-    """Deterministic, weights sum to 1, only known models and clients, and nobody need answer."""
+    """Deterministic; weights sum to 1; only known models and clients; answers may be missing."""
     clients = np.arange(num_clients)
     strategy = EVERY[name]()
     asked = play_server(strategy, clients, answering=answering)

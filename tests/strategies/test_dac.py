@@ -132,7 +132,7 @@ def test_softmax_does_not_overflow():
 
 @pytest.mark.parametrize("unseen", ["zero", "epsilon"])
 def test_the_largest_claims_do_not_overflow(unseen):
-    """τ·s is beyond all numbers; whoever claims that is certain, and nothing is NaN."""
+    """τ·s overflows; that peer is certain, and nothing is NaN."""
     chances = softmax_probabilities(np.arange(3), np.array([1e308, -1e308, UNKNOWN]), 1e4, unseen)
     expected = [1, 0, 0]
     np.testing.assert_allclose(np.exp(chances.log_probabilities), expected, atol=1e-5)
@@ -230,7 +230,7 @@ def test_fedsim_alone():
 
 
 def play(strategy: DAC, losses: dict[int, float], tables: dict[int, dict[int, float]]) -> list:
-    """Run one round in which everybody fetched answers; return the requests."""
+    """Run one round in which all fetched peers answer; return the requests."""
 
     def answer(request: object) -> object:
         match request:

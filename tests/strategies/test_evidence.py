@@ -1,4 +1,4 @@
-"""The table of verdicts: evidence that adds up and fades, what is told, and hearsay."""
+"""Kin's evidence: it adds up and fades; reports, second-hand results and distrust."""
 
 import math
 
@@ -12,9 +12,9 @@ from coterie.strategies.requests import Offer
 PERIOD, MANY = 5.0, 10_000
 
 
-def odds(chance):
+def odds(probability):
     """Return the log-odds of a probability."""
-    return math.log(chance / (1 - chance))
+    return math.log(probability / (1 - probability))
 
 
 def later(table, rounds=1, num_samples=MANY):
@@ -23,17 +23,17 @@ def later(table, rounds=1, num_samples=MANY):
     return table
 
 
-def table_of(verdicts=None):
+def table_of(results=None):
     table = later(PeerEvidence())
-    table.record_test_results(verdicts or {})
+    table.record_test_results(results or {})
     return table
 
 
 def evidence(table, peer=1):
-    """What speaks for a peer beside the prior, in log-odds."""
-    (chance,) = table.similarity_probabilities(np.array([peer]))
+    """Return the evidence for a peer without the prior, in log-odds."""
+    (probability,) = table.similarity_probabilities(np.array([peer]))
     known = table.message()["verdicts"]
-    return odds(chance) - odds((1 + known.sum()) / (2 + len(known)))
+    return odds(probability) - odds((1 + known.sum()) / (2 + len(known)))
 
 
 def test_the_prior_is_the_share_found_so_far():
@@ -45,18 +45,18 @@ def test_the_prior_is_the_share_found_so_far():
 
 
 @pytest.mark.parametrize("num_samples", [10, 100, 1000])
-def test_sure_is_who_has_more_to_show_than_any_verdict(num_samples):
-    """From P = n/(1 + n) on, which takes the prior or a second verdict besides the best one."""
+def test_surely_similar_takes_more_than_any_single_result(num_samples):
+    """From P = n/(1 + n) on, which takes the prior or a second result besides the best one."""
     table = later(PeerEvidence(), num_samples=num_samples)
     peers = np.arange(1, 6)
     best = math.sqrt(num_samples) / (1 + math.sqrt(num_samples))
     seen = set()
     for _ in range(4):
-        sure = table.is_surely_similar(peers)
+        surely = table.is_surely_similar(peers)
         np.testing.assert_array_equal(
-            sure, table.similarity_probabilities(peers) >= num_samples / (1 + num_samples) - 1e-12
+            surely, table.similarity_probabilities(peers) >= num_samples / (1 + num_samples) - 1e-12
         )
-        seen.add(tuple(sure))
+        seen.add(tuple(surely))
         table.record_test_results({1: 0.999999, 2: best, 3: 0.5, 4: 0.01})
     assert {(False,) * 5, (True, True, False, False, False)} <= seen
 
@@ -65,7 +65,7 @@ class TestEvidence:
     def test_it_adds_up_and_fades_by_hand(self):
         table = table_of({1: 0.9})
         assert evidence(table) == pytest.approx(odds(0.9))
-        later(table)  # nothing has turned in no round: f = 1/5
+        later(table)  # nothing has changed in no round: f = 1/5
         expected = odds(0.9) * math.exp(-1 / 5)
         assert evidence(table) == pytest.approx(expected)
         table.record_test_results({1: 0.8})  # it had stood for a round: f = 1/6
@@ -74,19 +74,19 @@ class TestEvidence:
         later(table, 2)
         expected *= math.exp(-2 / 6)
         assert evidence(table) == pytest.approx(expected)
-        table.record_test_results({1: 0.3})  # it has turned, after two rounds more: f = 2/8
+        table.record_test_results({1: 0.3})  # it has changed, after two rounds more: f = 2/8
         expected += odds(0.3)
         later(table)
         assert evidence(table) == pytest.approx(expected * math.exp(-2 / 8))
 
-    def test_a_verdict_of_the_same_side_has_not_turned(self):
+    def test_a_result_on_the_same_side_of_one_half_has_not_changed(self):
         table = table_of({1: 0.9})
         table.record_test_results({1: 0.6})
         later(table)
         assert evidence(table) == pytest.approx((odds(0.9) + odds(0.6)) * math.exp(-1 / 5))
 
     @pytest.mark.parametrize("certain", [0.0, 1.0])
-    def test_no_verdict_counts_more_than_the_best_there_can_be(self, certain):
+    def test_no_result_counts_more_than_the_best_possible_one(self, certain):
         """By 16 samples that is q = 4/5."""
         table = later(PeerEvidence(), num_samples=16)
         table.record_test_results({1: certain})
@@ -95,43 +95,43 @@ class TestEvidence:
         assert evidence(table, 1) == pytest.approx(sign * odds(0.8))
         assert evidence(table, 2) == pytest.approx(sign * odds(0.8))
 
-    def test_nobody_elses_evidence_grows(self):
+    def test_the_evidence_of_other_peers_stays(self):
         table = table_of({1: 0.9, 2: 0.4})
         table.record_test_results({1: 0.9})
         assert evidence(table, 2) == pytest.approx(odds(0.4))
         assert evidence(table, 3) == pytest.approx(0)
 
-    def test_the_newest_verdict_is_the_verdict(self):
+    def test_the_newest_result_is_the_result(self):
         table = table_of({1: 0.9})
         table.record_test_results({1: 0.2})
         assert table.test_results(np.array([1])).tolist() == [0.2]
         assert table.message()["verdicts"].tolist() == [0.2]
         assert table.similar_peers().tolist() == []
 
-    def test_what_proves_to_last_fades_more_slowly(self):
-        unproved, proved = table_of({1: 0.9}), table_of({1: 0.9, 2: 0.9})
+    def test_evidence_fades_more_slowly_where_results_last(self):
+        unproven, proven = table_of({1: 0.9}), table_of({1: 0.9, 2: 0.9})
         for _ in range(30):
-            proved.record_test_results({2: 0.9, 3: 0.1})
-            later(proved)
-            later(unproved)
-        assert evidence(unproved) < 0.01 < 0.1 < evidence(proved)
+            proven.record_test_results({2: 0.9, 3: 0.1})
+            later(proven)
+            later(unproven)
+        assert evidence(unproven) < 0.01 < 0.1 < evidence(proven)
 
-    def test_hearsay_does_not_fade(self):
+    def test_second_hand_results_do_not_fade(self):
         table = table_of()
         table.record_second_hand_results(me(), [offer(2, {1: 0.9})], {2: 1.0})
         assert evidence(later(table, 50)) == pytest.approx(odds(0.9))
 
-    def test_however_much_it_is_it_stays_a_chance(self):
+    def test_any_amount_of_evidence_gives_a_probability(self):
         table = table_of({1: 0.9})
         for _ in range(1000):
             table.record_test_results({1: 1.0, 2: 0.0})
-        chances = table.similarity_probabilities(np.array([1, 2]))
-        assert chances[0] == 1.0
-        assert 0 < chances[1] < 1e-200
+        probabilities = table.similarity_probabilities(np.array([1, 2]))
+        assert probabilities[0] == 1.0
+        assert 0 < probabilities[1] < 1e-200
 
 
-class TestTold:
-    def test_it_counts_unless_i_judged_myself(self):
+class TestReports:
+    def test_a_report_counts_unless_the_peer_was_tested(self):
         table = table_of({1: 0.1})
         table.record_reports(
             me(), {1: 0.9, 2: 0.8, 0: 1.0, 77: 1.0, 3: 2.0, 4: math.nan}, tested=[1]
@@ -141,7 +141,7 @@ class TestTold:
         assert evidence(table, 1) == pytest.approx(odds(0.1))
         assert evidence(table, 2) == pytest.approx(odds(0.8))
 
-    def test_it_is_known_which_verdicts_are_my_own(self):
+    def test_own_results_are_known_as_such(self):
         table = table_of({1: 0.9, 2: 0.9})
         table.record_reports(me(), {2: 0.8, 3: 0.7})
         peers = np.array([1, 2, 3, 4, 999])
@@ -149,7 +149,7 @@ class TestTold:
         table.record_test_results({2: 0.1})
         assert table.is_own_result(peers).tolist() == [True, True, False, False, False]
 
-    def test_it_adds_up_but_turns_nothing(self):
+    def test_a_report_adds_up_but_does_not_count_as_a_change(self):
         table = table_of({1: 0.9})
         later(table, 2)
         table.record_reports(me(), {1: 0.2})
@@ -157,22 +157,22 @@ class TestTold:
         left = math.exp(-1 / 5)
         expected = (odds(0.9) * left**2 + odds(0.2)) * left
         assert evidence(table) == pytest.approx(expected)
-        table.record_test_results({1: 0.1})  # what I was told stood for a round, and has not turned
+        table.record_test_results({1: 0.1})  # the report stood for a round, and has not changed
         later(table)
         assert evidence(table) == pytest.approx((expected + odds(0.1)) * math.exp(-1 / 6))
 
 
-class TestHearsay:
+class TestSecondHandResults:
     def test_by_hand(self):
         table = table_of()
         table.record_second_hand_results(
             me(), [offer(1, {3: 0.9}), offer(2, {3: 0.8})], {1: 0.7, 2: 0.1}
         )
-        trusted, doubted = odds(0.9), odds(0.8)
-        expected = 0.7 * trusted - 0.3 * trusted + 0.1 * doubted - 0.9 * doubted
+        similar, dissimilar = odds(0.9), odds(0.8)
+        expected = 0.7 * similar - 0.3 * similar + 0.1 * dissimilar - 0.9 * dissimilar
         assert evidence(table, 3) == pytest.approx(expected)
 
-    def test_whom_strangers_refuse_is_not_the_better_for_it(self):
+    def test_rejection_by_a_dissimilar_peer_is_no_evidence_for_similarity(self):
         table = table_of()
         table.record_second_hand_results(me(), [offer(1, {3: 0.2})], {1: 0.1})
         assert evidence(table, 3) == pytest.approx(0.1 * odds(0.2))
@@ -183,8 +183,8 @@ class TestHearsay:
             table.record_second_hand_results(me(), [offer(1, {3: value})], {1: 1.0})
         assert evidence(table, 3) == pytest.approx(odds(0.2))
 
-    def test_who_is_named_twice_in_a_table_counts_once(self):
-        """Else whoever repeats itself would be heard more than others."""
+    def test_a_peer_named_twice_in_a_table_counts_once(self):
+        """Otherwise a peer could multiply its influence."""
         message = {"peers": np.array([3, 3, 3]), "verdicts": np.array([0.9, 0.9, 0.8])}
         table = table_of()
         table.record_second_hand_results(
@@ -203,14 +203,14 @@ class TestHearsay:
             {"peers": np.array([[3]]), "verdicts": np.array([[1.0]])},
         ],
     )
-    def test_nonsense_is_not_heard(self, message):
+    def test_invalid_tables_are_ignored(self, message):
         table = table_of()
         table.record_second_hand_results(me(), [Offer(1, 10, message)], {1: 1.0})
         assert table.similarity_probabilities(np.arange(1, 6)).tolist() == [0.5] * 5
 
 
 def everything(table):
-    """What a table says, and what it will say later and after one more verdict."""
+    """Return what a table says, and what it says later and after one more result."""
     said = [
         table.similarity_probabilities(np.arange(1, 6)),
         table.test_results(np.arange(9)),
@@ -240,7 +240,7 @@ def test_what_was_saved_does_not_change_any_more():
     assert saved["evidence"][1] == pytest.approx(odds(0.9))
 
 
-def test_forgetting():
+def test_clearing():
     table = table_of({1: 0.9, 2: 0.1})
     later(table)
     table.record_test_results({1: 0.1})
@@ -249,7 +249,7 @@ def test_forgetting():
     np.testing.assert_equal(everything(table), everything(table_of()))
 
 
-def test_room_is_made_for_whoever_turns_up():
+def test_the_table_grows_with_the_peers():
     table = table_of({1: 0.9})
     table.start_round(me(known=40), PERIOD, MANY)
     table.record_test_results({39: 0.8, 50: 0.7})
@@ -259,16 +259,16 @@ def test_room_is_made_for_whoever_turns_up():
     assert table.similar_peers().tolist() == [1, 39, 50]
 
 
-class TestDoubt:
-    def doubted(self):
-        """Peer 1 said that I suit it, and surely does not suit me."""
+class TestDistrust:
+    def distrusting(self):
+        """Return a table where peer 1 reported similarity, and clearly failed the test."""
         table = table_of()
         table.record_reports(me(), {1: 0.9})
         table.record_test_results({1: 0.0})
         return table
 
-    def test_what_the_doubted_say_counts_for_nothing(self):
-        table = self.doubted()
+    def test_reports_and_tables_of_distrusted_peers_are_ignored(self):
+        table = self.distrusting()
         before = evidence(table)
         table.record_reports(me(), {1: 0.9})
         table.record_second_hand_results(me(), [offer(1, {2: 0.9})], {1: 0.0})
@@ -276,30 +276,30 @@ class TestDoubt:
         assert evidence(table, 2) == pytest.approx(0)
         assert table.test_results(np.array([1])).tolist() == [0.0]
 
-    @pytest.mark.parametrize(("verdict", "is_sure"), [(0.21, False), (0.19, True)])
-    def test_only_the_surest_verdict_makes_doubt(self, verdict, is_sure):
+    @pytest.mark.parametrize(("result", "is_distrusted"), [(0.21, False), (0.19, True)])
+    def test_only_the_clearest_result_makes_distrust(self, result, is_distrusted):
         """By 16 samples that is q = 1/5."""
         table = later(PeerEvidence(), num_samples=16)
         table.record_reports(me(), {1: 0.9})
-        table.record_test_results({1: verdict})
+        table.record_test_results({1: result})
         table.record_reports(me(), {1: 0.7})
-        assert table.test_results(np.array([1])).tolist() == [verdict if is_sure else 0.7]
+        assert table.test_results(np.array([1])).tolist() == [result if is_distrusted else 0.7]
 
-    def test_nobody_is_doubted_before_its_word_was_found_wrong(self):
+    def test_a_peer_is_not_distrusted_before_its_report_is_contradicted(self):
         table = table_of({1: 0.01})
         table.record_reports(me(), {1: 0.9})
         assert evidence(table) == pytest.approx(odds(0.01) + odds(0.9))
         assert table.test_results(np.array([1])).tolist() == [0.9]
 
-    def test_who_says_that_i_do_not_suit_it_is_not_doubted(self):
+    def test_a_peer_that_reported_dissimilarity_is_not_distrusted(self):
         table = table_of()
         table.record_reports(me(), {1: 0.2})
         table.record_test_results({1: 0.0})
         table.record_reports(me(), {1: 0.9})
         assert table.test_results(np.array([1])).tolist() == [0.9]
 
-    def test_it_lasts_until_i_find_otherwise_myself(self):
-        table = self.doubted()
+    def test_it_lasts_until_the_peer_passes_a_test(self):
+        table = self.distrusting()
         table.record_test_results({1: 0.2})
         table.record_reports(me(), {1: 0.9})
         assert table.test_results(np.array([1])).tolist() == [0.2]
@@ -307,8 +307,8 @@ class TestDoubt:
         table.record_reports(me(), {1: 0.7})
         assert table.test_results(np.array([1])).tolist() == [0.7]
 
-    def test_it_survives_saving_and_ends_when_everything_is_forgotten(self):
-        table, copy = self.doubted(), PeerEvidence()
+    def test_it_survives_saving_and_ends_when_the_table_is_cleared(self):
+        table, copy = self.distrusting(), PeerEvidence()
         copy.restore(table.save())
         later(copy)
         copy.record_reports(me(), {1: 0.9})

@@ -22,7 +22,7 @@ NUM_PEERS = 8
 
 
 def play(strategy: Strategy, losses: dict[int, float], round_number: int = 1) -> list:
-    """Run one round in which everybody answers; return the requests."""
+    """Run one round in which all peers answer; return the requests."""
     rng = np.random.default_rng(round_number)
 
     def answer(request: object) -> object:
@@ -62,10 +62,10 @@ def test_measurements_of_both_steps_are_stored():
     strategy = HAST(fetches=3, tau=0)
     asked = play(strategy, LOSSES)
     measured = sorted({*asked[0].peers, *asked[3].peers})
-    everybody = np.arange(1, NUM_PEERS)
-    known = everybody[strategy.table.is_measured(everybody)]
+    others = np.arange(1, NUM_PEERS)
+    known = others[strategy.table.is_measured(others)]
     assert known.tolist() == measured
-    assert len(measured) > 3, "the test needs a second step that meets somebody new"
+    assert len(measured) > 3, "the test needs a second step that fetches from a new peer"
 
 
 @pytest.mark.parametrize("depth", [1, 2, 5])

@@ -35,11 +35,11 @@ class TestAverageOrAdopt:
         assert weights == {0: 1 / 1.75, 1: 0.75 / 1.75}
         assert [type(each) for each in asked] == [ValidateMerge]
 
-    def test_strangers_have_no_part_in_it(self):
+    def test_dissimilar_models_are_left_out(self):
         _, weights = self.weights([self.mine])
         assert 2 not in weights
 
-    def test_what_does_not_average_is_not_averaged(self):
+    def test_models_that_do_not_average_are_not_averaged(self):
         ruined = self.mine + 5
         asked, weights = self.weights([ruined, ruined])
         assert weights == {0: 1.0}
@@ -51,32 +51,32 @@ class TestAverageOrAdopt:
         _, weights = played(plan, lambda request: self.mine + 5)
         assert weights == {1: 1.0}
 
-    def test_the_soup_takes_in_whoever_does_no_harm(self):
+    def test_the_soup_takes_models_that_do_not_make_it_worse(self):
         theirs = {k: self.mine + losses(*[0.01 * k, 0.0] * 10) for k in (1, 2, 3)}
         found = dict.fromkeys(theirs, 0.8)
 
-        def taste(request):
+        def validate(request):
             return self.mine + 5 if 2 in request.weights else self.mine
 
-        _, weights = played(average_or_adopt(me(), self.mine, theirs, found), taste)
+        _, weights = played(average_or_adopt(me(), self.mine, theirs, found), validate)
         assert sorted(weights) == [0, 1, 3]
         assert weights[1] == pytest.approx(0.8 / 2.6)
 
-    def test_alone_nothing_is_tried(self):
+    def test_without_fetched_models_nothing_is_validated(self):
         assert played(average_or_adopt(me(), self.mine, {}, {}), None) == ([], {0: 1.0})
 
 
 class Network:
-    """Answers a round of Kin: what models reach on my validation data, and on my training data."""
+    """Answers a round of Kin: losses of models on validation data, and on training data."""
 
     mine = losses(*[1.0, 1.2] * 10)
     same = losses(*[0.1, -0.1] * 10)
-    """As good as another, but not the same."""
+    """Added to losses: different, but as good."""
 
     def __init__(self, validation, training, harm=0.0):
         self.models = {"validation": validation, "train": training}
         self.harm = harm
-        """How much higher training will make my losses, half of them 1 more and half 1 less."""
+        """How much training raises the losses: half of them 1 more, and half 1 less."""
         self.mine = Network.mine
         self.fetched = []
 
@@ -99,34 +99,34 @@ class Network:
         return None
 
     def play(self, kin):
-        """Return what Kin asked, and q in the order in which models were fetched."""
+        """Return the requests, and q in the order in which models were fetched."""
         asked, _ = played(kin.round(me(num_samples=30)), self.answer)
-        return asked, kin.table.test_results(np.array(self.fetched)).tolist()
+        return asked, kin.evidence.test_results(np.array(self.fetched)).tolist()
 
 
 mine, same = Network.mine, Network.same
-PRACTISED = np.tile(losses(1.0, 1.2), 5)
+IN_TRAINING = np.tile(losses(1.0, 1.2), 5)
 """As good on training data as on validation data."""
 
 
 def test_a_round_by_hand():
     kin = Kin(fetches=2)
-    network = Network([mine + same, mine + 7], [PRACTISED, PRACTISED + 7])
-    asked, verdicts = network.play(kin)
+    network = Network([mine + same, mine + 7], [IN_TRAINING, IN_TRAINING + 7])
+    asked, results = network.play(kin)
     good, bad = network.fetched
     kinds = [type(each) for each in asked]
-    judging, merging = [Validate, Validate, Report], [ValidateMerge, Merge]
+    testing, merging = [Validate, Validate, Report], [ValidateMerge, Merge]
     training = [Validate, Train, Validate, Train]
-    assert kinds == [Validate, ReceiveReports, Fetch, *judging, *merging, *training]
-    assert asked[5].values == dict(zip(network.fetched, verdicts, strict=True))
-    assert verdicts[0] > 0.5 > verdicts[1] == 0.0
+    assert kinds == [Validate, ReceiveReports, Fetch, *testing, *merging, *training]
+    assert asked[5].values == dict(zip(network.fetched, results, strict=True))
+    assert results[0] > 0.5 > results[1] == 0.0
     assert sorted(asked[7].weights) == sorted([0, good])
     assert good in kin.neighbours()
     assert bad not in kin.neighbours()
 
 
-def test_strangers_are_compared_on_all_that_i_train_on():
-    network = Network([mine + same, mine - same], [PRACTISED, PRACTISED])
+def test_peers_not_surely_similar_are_tested_on_training_data_too():
+    network = Network([mine + same, mine - same], [IN_TRAINING, IN_TRAINING])
     asked, _ = network.play(Kin(fetches=2))
     peers = tuple(network.fetched)
     assert asked[3:5] == [Validate(peers), Validate(peers, "train")]
@@ -140,14 +140,14 @@ def trainings(asked):
 
 
 @pytest.mark.parametrize(("harm", "is_tuned"), [(-0.5, True), (0.3, True), (0.5, False)])
-def test_who_is_surely_made_worse_by_training_does_not_finetune(harm, is_tuned):
+def test_no_finetuning_where_training_surely_did_harm(harm, is_tuned):
     """Of d = harm ± 1, z = 4.4·harm: z² is 4.8, 1.7 and 4.8, and ln 20 = 3.0."""
-    network = Network([mine + same, mine - same], [PRACTISED, PRACTISED], harm)
+    network = Network([mine + same, mine - same], [IN_TRAINING, IN_TRAINING], harm)
     asked, _ = network.play(Kin(fetches=2))
     assert trainings(asked) == [Train(restrained=True), *([TUNING] if is_tuned else ())]
 
 
-class TestWhoIsKnownWell:
+class TestSurelySimilarPeers:
     """Peers 1 to 3 are alike on validation data, 1 the best; 3 is bad on training data."""
 
     @property
@@ -157,64 +157,70 @@ class TestWhoIsKnownWell:
         return {peer: mine + noise[peer] + np.float32(0.001 * peer) for peer in (1, 2, 3)}
 
     @property
-    def practised(self):
-        return {1: PRACTISED, 2: PRACTISED, 3: PRACTISED + losses(3, 4).repeat(5)}
+    def in_training(self):
+        return {1: IN_TRAINING, 2: IN_TRAINING, 3: IN_TRAINING + losses(3, 4).repeat(5)}
 
     @property
     def by_validation(self):
         return compare_with_best(self.theirs, {})
 
-    def compared(self, *well_known, trust=True):
-        """Return who is measured on training data, and q of all."""
+    def compared(self, *surely_similar, trust=True):
+        """Return the peers tested on training data, and q of all."""
         kin = Kin(fetches=3, trust=trust)
-        kin.table.start_round(me(), 1.0, len(mine))
+        kin.evidence.start_round(me(), 1.0, len(mine))
         for _ in range(20):
-            kin.table.record_test_results(dict.fromkeys(well_known, 0.99))
-        asked, found = played(kin._compare_with_best(self.theirs), lambda request: self.practised)
+            kin.evidence.record_test_results(dict.fromkeys(surely_similar, 0.99))
+        asked, found = played(kin._test_against_best(self.theirs), lambda request: self.in_training)
         assert {each.data for each in asked} <= {"train"}
         return [each.peers for each in asked], found
 
-    def test_needs_no_more_proof(self):
+    def test_need_no_test_on_training_data(self):
         assert self.compared(1, 2, 3) == ([], self.by_validation)
         assert min(self.by_validation.values()) > 0.5
 
-    def test_is_what_strangers_are_compared_with_if_it_is_the_best(self):
+    def test_are_the_reference_for_others_if_they_are_the_best(self):
         asked, found = self.compared(1, 2)
         pair = {peer: self.theirs[peer] for peer in (1, 3)}
         assert asked == [(1, 3)]
-        assert found == self.by_validation | compare_with_best(pair, self.practised)
+        assert found == self.by_validation | compare_with_best(pair, self.in_training)
         assert found[3] < 0.5
 
-    def test_is_not_measured_again_for_a_stranger_if_it_is_not_the_best(self):
+    def test_are_not_tested_again_if_they_are_not_the_best(self):
         asked, found = self.compared(2)
         assert asked == [(1, 3)]
         assert found[2] == self.by_validation[2]
 
-    def test_a_stranger_that_is_the_best_has_nobody_to_be_compared_with(self):
+    def test_a_best_model_alone_on_training_data_is_compared_with_none(self):
         assert self.compared(2, 3) == ([], self.by_validation)
 
 
-def test_who_is_as_good_as_mine_but_not_as_the_best_is_no_kin():
-    network = Network([mine - same, mine + same], [PRACTISED, PRACTISED + losses(3, 4).repeat(5)])
-    _, verdicts = network.play(Kin(fetches=2))
-    theirs, practised = (dict(enumerate(network.models[data])) for data in ("validation", "train"))
-    alone, rivals = compare(theirs, mine), compare_with_best(theirs, practised)
+def test_a_model_as_good_as_mine_but_not_as_the_best_fails():
+    network = Network(
+        [mine - same, mine + same], [IN_TRAINING, IN_TRAINING + losses(3, 4).repeat(5)]
+    )
+    _, results = network.play(Kin(fetches=2))
+    theirs, in_training = (
+        dict(enumerate(network.models[data])) for data in ("validation", "train")
+    )
+    alone, rivals = compare(theirs, mine), compare_with_best(theirs, in_training)
     assert alone[1] > 0.5 > rivals[1]
-    assert verdicts == [min(alone[0], rivals[0]), rivals[1]]
+    assert results == [min(alone[0], rivals[0]), rivals[1]]
 
 
-def test_the_best_of_them_is_no_kin_unless_it_is_as_good_as_mine():
+def test_the_best_model_fails_unless_it_is_as_good_as_mine():
     worse = mine + losses(*[2, 3] * 10)
-    network = Network([worse, worse + same], [PRACTISED, PRACTISED])
-    _, verdicts = network.play(Kin(fetches=2))
-    theirs, practised = (dict(enumerate(network.models[data])) for data in ("validation", "train"))
-    alone, rivals = compare(theirs, mine), compare_with_best(theirs, practised)
+    network = Network([worse, worse + same], [IN_TRAINING, IN_TRAINING])
+    _, results = network.play(Kin(fetches=2))
+    theirs, in_training = (
+        dict(enumerate(network.models[data])) for data in ("validation", "train")
+    )
+    alone, rivals = compare(theirs, mine), compare_with_best(theirs, in_training)
     assert min(rivals.values()) > 0.5 > max(alone.values())
-    assert verdicts == [alone[0], alone[1]]
+    assert results == [alone[0], alone[1]]
 
 
 def in_silence(request):
-    """Nobody says or offers anything."""
+    """No peer reports or offers anything."""
     match request:
         case ReceiveReports():
             return {}
@@ -225,27 +231,27 @@ def in_silence(request):
     return None
 
 
-def test_when_nobody_answers_nobody_is_judged():
+def test_without_answers_no_model_is_tested():
     asked, _ = played(Kin(fetches=2).round(me()), in_silence)
     assert {each.peers for each in asked if isinstance(each, Validate)} == {(0,), ()}
     assert [each for each in asked if isinstance(each, Merge)] == [Merge({0: 1.0})]
 
 
-def test_what_is_known_fades_as_a_round_begins():
+def test_evidence_fades_as_a_round_begins():
     kin = Kin(fetches=2)
-    kin.table.start_round(me(), 1.0, num_samples=10_000)
-    kin.table.record_test_results({3: 0.9})
+    kin.evidence.start_round(me(), 1.0, num_samples=10_000)
+    kin.evidence.record_test_results({3: 0.9})
     played(kin.round(me()), in_silence)
-    chances = kin.table.similarity_probabilities(np.array([3, 4]))
-    known, unknown = np.log(chances / (1 - chances))
-    # Five others, two at a time: it takes 2.5 rounds to meet everybody.
+    probabilities = kin.evidence.similarity_probabilities(np.array([3, 4]))
+    known, unknown = np.log(probabilities / (1 - probabilities))
+    # Five others, two at a time: it takes 2.5 rounds to fetch from all.
     assert known - unknown == pytest.approx(np.log(9) * np.exp(-1 / 2.5))
 
 
-def test_the_promising_are_fetched_and_the_unknown_tried():
+def test_similar_peers_are_fetched_and_unknown_ones_explored():
     kin = Kin(fetches=3)
-    kin.table.start_round(me(known=30), period=10.0, num_samples=100)
-    kin.table.record_test_results({k: 0.99 if k <= 3 else 0.0 for k in range(1, 20)})
+    kin.evidence.start_round(me(known=30), period=10.0, num_samples=100)
+    kin.evidence.record_test_results({k: 0.99 if k <= 3 else 0.0 for k in range(1, 20)})
     counts = np.zeros(30)
     for seed in range(400):
         for peer in kin.sample_peers(me(known=30, seed=seed)):
@@ -254,14 +260,14 @@ def test_the_promising_are_fetched_and_the_unknown_tried():
     assert counts[1:4].mean() > 2 * counts[20:].mean() > 2 * counts[4:20].mean() > 0
 
 
-def test_a_jump_of_my_own_loss_makes_it_forget():
+def test_a_jump_of_the_own_loss_clears_the_evidence():
     kin = Kin()
-    kin.table.start_round(me(), period=1.0, num_samples=100)
-    kin.table.record_test_results({1: 0.9})
+    kin.evidence.start_round(me(), period=1.0, num_samples=100)
+    kin.evidence.record_test_results({1: 0.9})
     calm = np.linspace(0.9, 1.1, 50, dtype=np.float32)
-    kin._detect_shift(calm)
+    kin._update_evidence(me(), calm, {})
     assert len(kin.neighbours()) == 1
-    kin._detect_shift(calm + 3)
+    kin._update_evidence(me(), calm + 3, {})
     assert len(kin.neighbours()) == 0
 
 
@@ -270,7 +276,7 @@ class TestParts:
 
     def asked_without(self, part):
         kin = Kin(fetches=2, **{part: False})
-        network = Network([mine + same, mine - same], [PRACTISED, PRACTISED])
+        network = Network([mine + same, mine - same], [IN_TRAINING, IN_TRAINING])
         return network.play(kin)[0], kin
 
     def test_rivals(self):
@@ -278,9 +284,9 @@ class TestParts:
         assert {each.data for each in asked if isinstance(each, Validate)} == {"validation"}
 
     def test_trust(self):
-        """Also who is known well has to prove itself on training data."""
-        known = TestWhoIsKnownWell()
-        found = compare_with_best(known.theirs, known.practised)
+        """Surely similar peers are tested on training data, too."""
+        known = TestSurelySimilarPeers()
+        found = compare_with_best(known.theirs, known.in_training)
         assert known.compared(1, 2, 3, trust=False) == ([(1, 2, 3)], found)
         assert found[3] < 0.5
 
@@ -293,7 +299,7 @@ class TestParts:
         _, hearing = self.asked_without("replies")
         assert deaf.message() == {}
         assert len(hearing.message()["peers"]) > 0
-        said = [kin.table.similarity_probabilities(np.array([5]))[0] for kin in (deaf, hearing)]
+        said = [kin.evidence.similarity_probabilities(np.array([5]))[0] for kin in (deaf, hearing)]
         assert said[0] < said[1]
 
     def test_adopt(self):
@@ -334,11 +340,19 @@ def test_every_part_changes_results(make_simulation):
             assert_same_table(whole, without)
 
 
-def test_beliefs_say_which_verdicts_are_my_own():
+def test_estimates_say_which_results_are_own():
     kin = Kin()
-    kin.table.record_test_results({1: 0.9})
-    kin.table.record_reports(me(), {2: 0.8})
-    beliefs = kin.estimates(me())
-    assert beliefs.peers.tolist() == [1, 2]
-    assert beliefs.similarities.tolist() == [0.9, 0.8]
-    assert beliefs.measured.tolist() == [True, False]
+    kin.evidence.record_test_results({1: 0.9})
+    kin.evidence.record_reports(me(), {2: 0.8})
+    estimates = kin.estimates(me())
+    assert estimates.peers.tolist() == [1, 2]
+    assert estimates.similarities.tolist() == [0.9, 0.8]
+    assert estimates.measured.tolist() == [True, False]
+
+
+def test_state_has_the_names_of_earlier_checkpoints():
+    saved = Kin().save()
+    assert set(saved) == {"table", "judged", "losses"}
+    columns = {"verdicts", "own", "doubted", "ages", "evidence", "hearsay", "turned"}
+    assert set(saved["table"]) == columns
+    Kin().restore(saved)

@@ -41,7 +41,7 @@ def test_known_mixtures_are_told_apart(seed):
 
 
 def test_one_step_by_hand():
-    """Neighbours {8, 10}, others {0, 2, 9}: by β·N(s; μ, σ²), 9 changes sides and nobody else.
+    """Neighbours {8, 10}, others {0, 2, 9}: by β·N(s; μ, σ²), only 9 changes sides.
 
     Neighbours: μ = 9, σ² = 1, but a tenth of the variance of all is 1.616. Others: μ = 11/3,
     σ² = 134/9. The worst neighbour is 8, the best of the others that stay is 2.
@@ -90,7 +90,7 @@ def test_nobody_is_dissimilar_enough_to_be_similar_again():
 
 
 def test_an_empty_class_of_neighbours_keeps_those_believed():
-    """The only neighbour lies amid the strangers, who win it over: then it stays all the same."""
+    """The only neighbour lies among the others, which absorb it: then it stays a neighbour."""
     assert found([5], [3, 4, 6, 7, 5.5, 4.5]) == [5]
 
 

@@ -16,7 +16,7 @@ from coterie.strategies.strategy import Me
 
 NUM_PEERS = 9
 UNKNOWN = 8
-"""Whom nobody has met."""
+"""A peer of unknown similarity."""
 
 
 def me(round_number: int = 1) -> Me:
@@ -24,7 +24,7 @@ def me(round_number: int = 1) -> Me:
 
 
 def play(strategy, round_number: int = 1, table: dict[int, float] | None = None) -> list:
-    """Run one round in which everybody answers, and sends a table; return the requests."""
+    """Run one round in which all peers answer and send a table; return the requests."""
     told = {
         "peers": np.array(list(table or {}), np.int64),
         "similarities": np.array(list((table or {}).values()), np.float64),
@@ -44,12 +44,12 @@ def play(strategy, round_number: int = 1, table: dict[int, float] | None = None)
 
 
 def chances(strategy, round_number: int = 1) -> dict[int, float]:
-    found = strategy.chances(me(round_number))
+    found = strategy.sampling_probabilities(me(round_number))
     return dict(zip(found.peers.tolist(), np.exp(found.log_probabilities), strict=True))
 
 
 def expected(tau: float, similarities: dict[int, float]) -> dict[int, float]:
-    """Return softmax(τ·s) by hand, with s = 0 for whoever is not named."""
+    """Return softmax(τ·s) by hand, with s = 0 for peers that are not named."""
     amounts = {p: math.exp(tau * similarities.get(p, 0.0)) for p in range(1, NUM_PEERS)}
     return {peer: amount / sum(amounts.values()) for peer, amount in amounts.items()}
 
@@ -57,7 +57,7 @@ def expected(tau: float, similarities: dict[int, float]) -> dict[int, float]:
 @pytest.mark.parametrize("round_number", [1, 5, 40])
 def test_dac_var_draws_with_the_temperature_of_the_round(round_number):
     strategy = make_strategy("dac", {"tau": 4.0, "temperature": "growing"})
-    strategy.table.measured({1: 1.0, 2: 0.5})
+    strategy.table.record_scores({1: 1.0, 2: 0.5})
     tau = 1 + 3 * math.tanh(0.1 * round_number)
     assert chances(strategy, round_number) == pytest.approx(expected(tau, {1: 1.0, 2: 0.5}))
 
@@ -70,7 +70,7 @@ def test_peers_nobody_knows_are_drawn_as_the_option_says(name):
         make_strategy(name, {"tau": 2.0, "unseen": unseen}) for unseen in ("zero", "epsilon")
     )
     for strategy in (zero, epsilon):
-        strategy.table.measured(seen)
+        strategy.table.record_scores(seen)
     assert chances(zero) == pytest.approx(expected(2.0, seen))
     assert chances(epsilon)[UNKNOWN] == pytest.approx(1e-6, rel=1e-4)
 
@@ -80,11 +80,11 @@ def test_peers_nobody_knows_are_drawn_as_the_option_says(name):
 def test_what_others_tell_counts_only_with_two_hops(name, two_hop):
     strategy = make_strategy(name, {"fetches": 2, "two_hop": two_hop})
     play(strategy, table=dict.fromkeys(range(1, NUM_PEERS), 0.3))
-    everybody = np.arange(1, NUM_PEERS)
-    measured = strategy.table.is_measured(everybody)
-    known = ~np.isnan(strategy.table.similarities(everybody))
-    assert 0 < measured.sum() < len(everybody)
-    assert known.tolist() == ([True] * len(everybody) if two_hop else measured.tolist())
+    others = np.arange(1, NUM_PEERS)
+    measured = strategy.table.is_measured(others)
+    known = ~np.isnan(strategy.table.similarities(others))
+    assert 0 < measured.sum() < len(others)
+    assert known.tolist() == ([True] * len(others) if two_hop else measured.tolist())
 
 
 @pytest.mark.parametrize("name", ["dac", "hast"])
@@ -92,10 +92,10 @@ def test_estimates_are_passed_on_only_over_any_hops(name):
     for hops in ("two", "any"):
         strategy = make_strategy(name, {"fetches": 2, "hops": hops})
         play(strategy, table=dict.fromkeys(range(1, NUM_PEERS), 0.3))
-        everybody = np.arange(1, NUM_PEERS)
-        measured = everybody[strategy.table.is_measured(everybody)]
+        others = np.arange(1, NUM_PEERS)
+        measured = others[strategy.table.is_measured(others)]
         passed_on = strategy.message()["peers"]
-        assert passed_on.tolist() == (everybody if hops == "any" else measured).tolist()
+        assert passed_on.tolist() == (others if hops == "any" else measured).tolist()
 
 
 @pytest.mark.parametrize("name", ["dac", "hast", "panm", "greedy", "pens"])
@@ -114,7 +114,7 @@ def test_alpha_says_which_changes_are_compared(name, alpha, metrics):
 
 
 def test_pens_explores_through_the_last_round_of_step_1_and_then_trains_as_configured():
-    """R1 rounds with the epochs of step 1; from R1 + 1 on those of everybody."""
+    """R1 rounds with the epochs of step 1; from R1 + 1 on the configured ones."""
     strategy = PENS(fetches=2, samples=5, samplings=2, exploration_rounds=3, exploration_epochs=7)
     asked = {number: play(strategy, number) for number in range(1, 6)}
     exploring = [n for n, requests in asked.items() if isinstance(requests[0], AskScore)]

@@ -33,7 +33,7 @@ def play(
     losses: Mapping[int, float] = LOSSES,
     known: int = NUM_PEERS,
 ) -> list:
-    """Run one round in which everybody but the silent answers; return the requests."""
+    """Run one round in which all peers but the silent ones answer; return the requests."""
 
     def answer(request: object) -> object:
         match request:
@@ -66,7 +66,7 @@ def test_stage_1_scores_neighbours_and_strangers_and_merges_the_best_k():
     strategy = PANM(fetches=3, candidates=4)
     asked = play(strategy, 1)
     assert [type(request) for request in asked] == [Fetch, Score, Merge, Train]
-    assert len(asked[0].peers) == 4, "nobody is a neighbour yet"
+    assert len(asked[0].peers) == 4, "there are no neighbours yet"
     best = sorted(asked[0].peers, key=LOSSES.__getitem__)[:3]
     assert merged(asked) == set(best) == set(strategy.neighbours())
     again = play(strategy, 2)
@@ -135,7 +135,7 @@ def test_em_adds_strangers_of_my_kind_and_removes_members_of_another():
 def test_members_that_were_not_scored_stay_unless_only_the_found_are_wanted(bag, expected):
     """S = {7, 8}: the other members answered nothing, so they were neither confirmed nor refuted.
 
-    Whoever is a stranger scores far below, so nobody joins.
+    Others score far below, so none joins.
     """
     strategy = with_bag(7, 8, 17, 18, 19, 20, fetches=6, em_every=1, bag=bag, candidates=3)
     losses = {peer: 1.0 if peer in (7, 8) else 9.0 + peer / 10 for peer in LOSSES}
@@ -157,14 +157,14 @@ def test_what_em_fetched_is_not_fetched_again():
     strategy = with_bag(*sorted(KIND), fetches=5, candidates=5, em_every=1)
     for number in range(1, 20):
         asked = play(strategy, number)
-        everybody = fetched(asked)
-        assert len(set(everybody)) == len(everybody)
+        all_fetched = fetched(asked)
+        assert len(set(all_fetched)) == len(all_fetched)
         assert len(merged(asked)) == 5
         assert merged(asked) <= set(strategy.neighbours())
 
 
 def test_where_no_member_answers_the_bag_stays():
-    """Strangers alone are nobody to compare with."""
+    """Without bag members EM has no similar class to start from."""
     for bag in ("kept", "found"):
         strategy = with_bag(1, 2, 3, em_every=1, bag=bag)
         asked = play(strategy, 1, silent=frozenset({1, 2, 3}))
@@ -185,7 +185,7 @@ def test_an_empty_bag_is_filled_as_in_stage_1():
 
 
 def test_a_shift_turns_the_bag_over():
-    """When my data change, the old members score below the strangers, who take their place."""
+    """When the data change, the old members score below the others, which replace them."""
     strategy = with_bag(1, 2, 3, 4, 5, candidates=20, em_every=1)
     play(strategy, 1, losses={peer: 1.0 if peer > 12 else 4.0 for peer in LOSSES})
     assert set(strategy.neighbours()) == set(range(13, NUM_PEERS))

@@ -24,7 +24,7 @@ def me(round_number: int = 1, seed: int = 0) -> Me:
 
 
 def play(strategy: Strategy, mine: Me, *, silent: frozenset[int] = frozenset()) -> list:
-    """Run one round; everybody but the silent answers."""
+    """Run one round; all peers but the silent ones answer."""
 
     def answer(request: object) -> object:
         match request:
@@ -102,7 +102,7 @@ def test_epsilon_decays_with_the_round():
 
 
 def test_everything_is_swapped_when_epsilon_is_one():
-    """All four go; whoever comes is drawn from all ten, the four among them."""
+    """All four go; the new ones are drawn from all ten, the four among them."""
     strategy = Greedy(fetches=4, samples=10, epsilon=1.0)
     counts = np.zeros(NUM_PEERS)
     for seed in range(3000):

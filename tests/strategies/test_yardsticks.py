@@ -13,7 +13,7 @@ from coterie.strategies.server.ifca import IFCA
 
 
 def test_delusional_peers_sample_only_from_the_other_cluster(make_simulation):
-    """The first two peers of cluster 1, which are 1 and 3, from round 2 on; nobody else."""
+    """The first two peers of cluster 1, which are 1 and 3, from round 2 on; no others."""
     with make_simulation(
         lambda: DelusionalOracle(fetches=2, delusional=2, cluster=1, from_round=2), rounds=4
     ) as simulation:

@@ -76,7 +76,7 @@ class DeludedImpostor(Impostor):
     """For strategies that have no such option."""
 
     def _misbehave(self, me: Me) -> Plan:
-        return WrongCluster(getattr(self.honest, "fetches", self.usual_fetches)).round(me)
+        return WrongCluster(self.honest.peer_counts().get("fetches", self.usual_fetches)).round(me)
 
 
 class Liar(Impostor):

@@ -21,7 +21,21 @@ Part = tuple[npt.ArrayLike, npt.ArrayLike]
 
 @dataclass(frozen=True)
 class PeerData:
-    """What one peer has; each part is (inputs, targets), arrays or CPU tensors."""
+    """The data of one peer. Each part is (inputs, targets): arrays or CPU tensors.
+
+    Parameters
+    ----------
+    train, validation, test
+        Inputs, (n, ...), and targets, (n,): integers for classification, floats for regression.
+        Scale inputs to about [-1, 1] beforehand.
+
+    Examples
+    --------
+    >>> inputs, targets = np.zeros((20, 8), np.float32), np.arange(20) % 2
+    >>> data = PeerData(train=(inputs, targets), validation=(inputs, targets))
+    >>> data.test is None
+    True
+    """
 
     train: Part | None = None
     validation: Part | None = None

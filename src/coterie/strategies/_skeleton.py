@@ -1,7 +1,7 @@
-"""Skeleton: copy this file to start a strategy of your own, then add it to `catalogue.py`.
+"""Skeleton: copy this file to start a new strategy, then add the class to `catalogue.py`.
 
-State the idea in one sentence and name the paper. Keep to the order of the paper's algorithm box,
-and to its symbols in comments. The conformance tests run over this file too, so it always works.
+Say in one sentence what the strategy does, and cite the paper under References. Follow the order of
+the paper's algorithm, and give its symbols. The conformance tests cover this file too.
 """
 
 from __future__ import annotations
@@ -16,18 +16,40 @@ from coterie.strategies.strategy import Me, Strategy
 
 @dataclass
 class Skeleton(Strategy):
-    """Merges with random peers, weighted by the inverse loss of their models on my data."""
+    """Merge with m random peers, weighted by the inverse loss of their models on the own data.
 
-    # Options: what a user may set, as `--set strategy.fetches=3`.
+    Parameters
+    ----------
+    fetches
+        Number of peers sampled per round (m).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coterie.strategies import Me, Offer
+    >>> me = Me(peer=0, round=1, known=np.arange(4), num_samples=10, rng=np.random.default_rng(0))
+    >>> plan = Skeleton(fetches=2).round(me)
+    >>> next(plan)
+    Fetch(peers=(2, 3))
+    >>> score = plan.send([Offer(3, num_samples=10, message={})])
+    >>> plan.send({3: 0.5})
+    Merge(weights={0: 0.5, 3: 0.5}, last_layers=None)
+
+    References
+    ----------
+    Authors, "Title", year. Section and equation.
+    """
+
+    # Options: set by the user, as in `--set strategy.fetches=3`.
     fetches: int = 5
-    # State: what is remembered between rounds; plain data, saved and restored by itself.
+    # State: remembered between rounds. Plain data is saved and restored automatically.
     last_losses: dict[str, float] = field(default_factory=dict, init=False)
 
     name = "skeleton"
     summary = "an example to copy: random peers, weighted by inverse loss"
 
     def round(self, me: Me) -> Plan:
-        """Fetch, score on my data, merge by 1 / loss, train."""
+        """Sample, fetch, score on the own data, merge by 1 / loss, train."""
         offers = yield Fetch(sample_uniformly(me.rng, me.others, self.fetches))
         losses = yield Score(tuple(offers))
         if losses:

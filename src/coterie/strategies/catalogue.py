@@ -1,4 +1,4 @@
-"""The index of strategies: the list that everything finds them in."""
+"""The catalogue of strategies: commands, presets and tests find them here."""
 
 from __future__ import annotations
 
@@ -49,17 +49,34 @@ STRATEGIES: dict[str, type[Strategy] | type[ServerStrategy]] = {
     )
 }
 DEFAULT_STRATEGY = Kin.name
-"""What simulations and peers use when nobody chooses."""
+"""The strategy of simulations and peers if none is named."""
 
 
 @cache
 def _checker(kind: type[Any]) -> TypeAdapter[Any]:
-    """Return what checks a strategy's options; made once, since every peer has a strategy."""
+    """Return what checks a strategy's options; cached, because every peer makes a strategy."""
     return TypeAdapter(kind)
 
 
 def make_strategy(name: str, options: Mapping[str, Any] | None = None) -> Strategy | ServerStrategy:
-    """Return a new strategy with checked options; an unknown name or option is a ConfigError."""
+    """Return a new strategy; an unknown name or an impossible option is a ConfigError.
+
+    Parameters
+    ----------
+    name
+        The strategy's name, as in `STRATEGIES`.
+    options
+        {option: value}; all others have their defaults.
+
+    Examples
+    --------
+    >>> make_strategy("dac", {"tau": 100}).options()["tau"]
+    100.0
+    >>> make_strategy("dak")
+    Traceback (most recent call last):
+        ...
+    coterie.errors.ConfigError: There is no strategy 'dak'. Did you mean 'dac'? ...
+    """
     if name not in STRATEGIES:
         raise ConfigError(f"There is no strategy '{name}'.{nearest(name, STRATEGIES)}")
     kind = STRATEGIES[name]
@@ -75,8 +92,8 @@ def make_strategy(name: str, options: Mapping[str, Any] | None = None) -> Strate
 
 
 def check_options(strategy: Strategy | ServerStrategy) -> None:
-    """Raise a ConfigError if a strategy was made in Python with options that cannot be."""
-    if type(strategy) in STRATEGIES.values():  # others may have options of any kind
+    """Raise a ConfigError if a strategy was made in Python with impossible options."""
+    if type(strategy) in STRATEGIES.values():  # a user's own may have options of any type
         _checked(type(strategy), strategy.options())
 
 

@@ -1,7 +1,7 @@
-"""Greedy and EpsilonGreedy: ask many, merge with whom my model suits best (thesis 004).
+"""Greedy and EpsilonGreedy: ask many peers, merge with those that are most similar.
 
-My model is sent to the asked peers, who measure it on their own training data: where it does well,
-the data are probably like mine.
+The peer's model is sent to the asked peers, which score it on their own training data. Where it
+does well, the data are probably similar.
 """
 
 from __future__ import annotations
@@ -32,10 +32,37 @@ from coterie.strategies.strategy import Estimates, Me, Strategy
 
 @dataclass
 class Greedy(Strategy):
-    """Asks `samples` random peers and merges with the `fetches` most similar of them.
+    """Ask m_sample random peers and merge with the m_selected most similar of them.
 
-    `epsilon` and `decay` make it EpsilonGreedy(ε, λ): n ~ Bin(m_selected, ε·λ^t) of the selected
-    are swapped for random ones from (sampled \\ selected) ∪ swapped-out.
+    Parameters
+    ----------
+    fetches
+        Number of peers merged per round (m_selected).
+    samples
+        Number of peers asked per round (m_sample).
+    metric
+        The similarity to rank by. The thesis ranks by accuracy of the own model on their data.
+    alpha
+        α of the metric "cosine-gradients".
+    epsilon, decay
+        ε and λ of EpsilonGreedy(ε, λ). In round t, n ~ Bin(m_selected, ε·λ^t) of the selected
+        peers are swapped for random ones from (sampled \\ selected) ∪ swapped-out. ε = 0 is Greedy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coterie.strategies import Me
+    >>> me = Me(peer=0, round=1, known=np.arange(4), num_samples=10, rng=np.random.default_rng(0))
+    >>> plan = Greedy(fetches=1, samples=3).round(me)
+    >>> next(plan)
+    AskScore(peers=(3, 1, 2), metric='accuracy')
+    >>> plan.send({3: 0.2, 1: 0.4, 2: 0.9})
+    Fetch(peers=(2,))
+
+    References
+    ----------
+    Onoszko, Karlsson, master's thesis on decentralised federated learning with heterogeneous data,
+    2021.
     """
 
     fetches: int = 4
@@ -45,13 +72,13 @@ class Greedy(Strategy):
     epsilon: float = 0.0
     decay: float = 1.0
     table: SimilarityTable = field(default_factory=SimilarityTable, init=False)
-    """What I found last, for the records: nothing is decided by it."""
+    """The latest scores, for the records only: no decision depends on it."""
 
     name = "greedy"
     summary = "asks m_sample random peers, merges with the m_selected most similar"
 
     def round(self, me: Me) -> Plan:
-        """Ask, select, explore, fetch, average, train."""
+        """Sample, score, select, explore, fetch, average, train."""
         sampled = sample_uniformly(me.rng, me.others, self.samples)
         scores, held = yield from score_peers(sampled, self.metric, self.alpha)
         self.table.record_scores(scores)
@@ -63,7 +90,7 @@ class Greedy(Strategy):
     def explore(
         self, me: Me, sampled: tuple[int, ...], selected: tuple[int, ...]
     ) -> tuple[int, ...]:
-        """Swap n ~ Bin(m_selected, ε·λ^t) of the selected for random ones."""
+        """Return the selection with n ~ Bin(m_selected, ε·λ^t) peers swapped for random ones."""
         if self.epsilon == 0:
             return selected
         num_swapped = int(me.rng.binomial(len(selected), self.epsilon * self.decay**me.round))
@@ -73,17 +100,17 @@ class Greedy(Strategy):
         return (*kept, *sample_uniformly(me.rng, candidates, num_swapped))
 
     def estimates(self, me: Me) -> Estimates:
-        """Return what I found last; whom I choose depends on whom chance lets me ask."""
+        """Return the latest scores; selection depends on the peers that are sampled."""
         return self.table.estimates(
             SamplingProbabilities(me.others, np.full(len(me.others), np.nan))
         )
 
     def asks_for_scores(self) -> bool:
-        """Return whether my model is measured on their data."""
+        """Return whether the own model is scored on other peers' data."""
         return self.metric in MEASURED_ON_DATA
 
     def required_metrics(self) -> frozenset[Metric]:
-        """Return what I will measure."""
+        """Return the metrics of the similarity."""
         return metrics_for(self.metric, self.alpha)
 
     def check(self, num_peers: int) -> None:
@@ -100,9 +127,26 @@ class Greedy(Strategy):
 def score_peers(
     peers: tuple[int, ...], metric: Similarity, alpha: float
 ) -> Generator[Request, Any, tuple[Scores, list[Offer]]]:
-    """Score peers: by my model on their data, or by weights, for which their models are fetched.
+    """Score peers by the own model on their data, or by weights, which needs their models.
 
-    Returns the scores and what was fetched.
+    Parameters
+    ----------
+    peers
+        The peers to score.
+    metric, alpha
+        The similarity, and α of "cosine-gradients".
+
+    Returns
+    -------
+    tuple
+        {peer: similarity}, and the offers that were fetched for it.
+
+    Examples
+    --------
+    >>> next(score_peers((1, 2), "accuracy", alpha=1.0))
+    AskScore(peers=(1, 2), metric='accuracy')
+    >>> next(score_peers((1, 2), "cosine-weights", alpha=1.0))
+    Fetch(peers=(1, 2))
     """
     if metric in MEASURED_ON_DATA:
         return (yield from request_similarities(peers, metric)), []
@@ -111,7 +155,20 @@ def score_peers(
 
 
 def most_similar(scores: Scores, count: int) -> tuple[int, ...]:
-    """Return the peers with the highest scores, the first asked first among equals."""
+    """Return the peers with the highest scores; among equals, those asked first.
+
+    Parameters
+    ----------
+    scores
+        {peer: similarity}, in the order in which the peers were asked.
+    count
+        How many peers to return, at most.
+
+    Examples
+    --------
+    >>> most_similar({4: 0.5, 2: 0.5, 3: 0.9}, 2)
+    (3, 4)
+    """
     return tuple(sorted(scores, key=lambda peer: -scores[peer])[:count])
 
 

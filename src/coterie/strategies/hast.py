@@ -1,7 +1,7 @@
-"""HAST: layer-wise merging under temporal shift (Toftås et al. 2023).
+"""HAST: layer-wise merging under temporal shift.
 
-Features are worth sharing with anybody, the meaning of labels only with one's own kind: all layers
-are merged with random peers, then the classifier alone with similar ones.
+Feature extractors are useful to all peers, classifiers only to peers with similar data. All layers
+are merged with random peers, then the classifier alone with similar peers.
 """
 
 from __future__ import annotations
@@ -27,10 +27,52 @@ from coterie.strategies.strategy import Estimates, Me, Strategy
 
 @dataclass
 class HAST(Strategy):
-    """Merges everything with n = `fetches` random peers, then the classifier with n similar ones.
+    """Merge all layers with n random peers, then only the classifier with n similar peers.
 
-    The classifier φ is the last `depth` layers; what is before is the feature extractor θ. With
-    `merge="fedsim"` step 2 weighs peers by p_i, from which it drew them; step 1 has no p_i.
+    Parameters
+    ----------
+    fetches
+        Number of peers in each of the two steps (n).
+    tau
+        Temperature of the softmax of step 2 (τ), in units of 1/similarity.
+    depth
+        The classifier φ: how many of the last layers step 2 merges and step 3 fine-tunes (d). The
+        layers before are the feature extractor θ.
+    finetune
+        Whether step 3 fine-tunes φ after training.
+    metric
+        The similarity s_i(k); "inverse-loss" is 1/ℓ.
+    alpha
+        α of the metric "cosine-gradients".
+    two_hop, hops, unseen
+        Two-hop estimates and peers of unknown similarity, as in DAC.
+    merge
+        "fedavg", or "fedsim" to weight step 2 by p_i. Step 1 has no p_i.
+
+    Examples
+    --------
+    Step 1 merges all layers (`last_layers=None`), step 2 only the classifier.
+
+    >>> import numpy as np
+    >>> from coterie.strategies import Me, Offer
+    >>> me = Me(peer=0, round=1, known=np.arange(4), num_samples=10, rng=np.random.default_rng(0))
+    >>> plan = HAST(fetches=1).round(me)
+    >>> next(plan)
+    Fetch(peers=(3,))
+    >>> score = plan.send([Offer(3, num_samples=10, message={})])
+    >>> plan.send({3: 0.5})
+    Merge(weights={0: 0.5, 3: 0.5}, last_layers=None)
+    >>> plan.send(None)
+    Fetch(peers=(3,))
+    >>> score = plan.send([Offer(3, num_samples=10, message={})])
+    >>> plan.send({3: 0.5})
+    Merge(weights={0: 0.5, 3: 0.5}, last_layers='classifier')
+
+    References
+    ----------
+    Toftås, Klefbom, Listo Zec, Willbo, Mogren, "Concept-aware clustering for decentralized deep
+    learning under temporal shift", ICML 2023 workshop on federated learning and analytics in
+    practice. Section 3.1.
     """
 
     fetches: int = 3
@@ -50,27 +92,26 @@ class HAST(Strategy):
     summary = "merges all layers with random peers, then the classifier with similar ones"
 
     def round(self, me: Me) -> Plan:
-        """Step 1 merges θ and φ, step 2 merges φ, step 3 trains and fine-tunes φ."""
-        offers = yield from self._fetch_and_score(
-            me, sample_uniformly(me.rng, me.others, self.fetches)
-        )
+        """Step 1 merges θ and φ, step 2 merges φ, step 3 trains both and fine-tunes φ."""
+        peers = sample_uniformly(me.rng, me.others, self.fetches)
+        offers = yield from self._fetch_and_score(me, peers)
         yield Merge(federated_average(me, offers))
-        chances = self.sampling_probabilities(me)
-        offers = yield from self._fetch_and_score(me, chances.sample(me.rng, self.fetches))
-        yield Merge(merge_weights(self.merge, me, offers, chances), last_layers=self.depth)
+        probabilities = self.sampling_probabilities(me)
+        offers = yield from self._fetch_and_score(me, probabilities.sample(me.rng, self.fetches))
+        yield Merge(merge_weights(self.merge, me, offers, probabilities), last_layers=self.depth)
         yield from train(finetune=self.finetune, depth=self.depth)
 
     def sampling_probabilities(self, me: Me) -> SamplingProbabilities:
-        """p_i = softmax(τ·s_i) over the others, for step 2."""
+        """Return p_i = softmax(τ·s_i) over the other peers, for step 2."""
         similarities = self.table.similarities(me.others)
         return softmax_probabilities(me.others, similarities, self.tau, self.unseen)
 
     def _fetch_and_score(
         self, me: Me, peers: tuple[int, ...]
     ) -> Generator[Request, Any, list[Offer]]:
-        """Fetch, measure, remember; in step 2 too, a measurement is stored like any other.
+        """Fetch, measure similarities and record them, in step 2 as in step 1.
 
-        All models are those from the start of the round, but my own is as the last step left it.
+        Fetched models are those from the start of the round, in both steps.
         """
         offers: list[Offer] = yield Fetch(peers)
         scores = yield from measure_similarities(offers, self.metric, self.alpha)
@@ -80,13 +121,13 @@ class HAST(Strategy):
         return offers
 
     def message(self) -> Message:
-        """Pass my table on with my model."""
+        """Return the similarity table, to travel with the model."""
         return self.table.message(self.hops)
 
     def estimates(self, me: Me) -> Estimates:
-        """Return my table, with p_i of step 2."""
+        """Return the similarity table, with p_i of step 2."""
         return self.table.estimates(self.sampling_probabilities(me))
 
     def required_metrics(self) -> frozenset[Metric]:
-        """Return what I will measure."""
+        """Return the metrics of the similarity."""
         return metrics_for(self.metric, self.alpha)

@@ -1,4 +1,4 @@
-"""Local: every peer trains alone. What collaboration has to beat."""
+"""Local: each peer trains alone. The baseline that any collaboration has to beat."""
 
 from __future__ import annotations
 
@@ -10,11 +10,20 @@ from coterie.strategies.strategy import Me, Strategy
 
 @dataclass
 class Local(Strategy):
-    """Trains alone; no model ever travels."""
+    """Train alone; no model is sent.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coterie.strategies import Me
+    >>> me = Me(peer=0, round=1, known=np.arange(4), num_samples=10, rng=np.random.default_rng(0))
+    >>> next(Local().round(me))
+    Train(epochs=None, last_layers=None, only_if_better=False, restrained=False)
+    """
 
     name = "local"
     summary = "trains alone"
 
     def round(self, me: Me) -> Plan:
-        """Train, nothing else."""
+        """Train."""
         yield Train()

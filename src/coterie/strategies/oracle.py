@@ -1,4 +1,4 @@
-"""Oracle: Random restricted to the peer's true cluster. What perfect judgement would reach."""
+"""Oracle: Random within the peer's true cluster. The result of perfect peer selection."""
 
 from __future__ import annotations
 
@@ -13,19 +13,39 @@ from coterie.strategies.strategy import Me, Strategy
 
 @dataclass
 class Oracle(Strategy):
-    """Merges with m = `fetches` uniformly chosen peers of its own true cluster.
+    """Merge with m uniformly sampled peers of the true cluster; a yardstick, not an algorithm.
 
-    With `adopt` it merges them as Kin does, "average or adopt", instead of by FedAvg.
+    Parameters
+    ----------
+    fetches
+        Number of peers sampled per round (m).
+    adopt
+        Whether to merge by "average or adopt", as Kin does, instead of by FedAvg.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coterie.strategies import GroundTruth, Me
+    >>> truth = GroundTruth(clusters=np.array([0, 1, 0, 1]))
+    >>> me = Me(0, 1, np.arange(4), num_samples=10, rng=np.random.default_rng(0), truth=truth)
+    >>> next(Oracle(fetches=2).round(me))
+    Fetch(peers=(2,))
+
+    References
+    ----------
+    Listo Zec et al., "Decentralized adaptive clustering of deep nets is beneficial for client
+    collaboration", 2022. The Oracle baseline.
     """
 
     fetches: int = 5
     adopt: bool = False
+
     name = "oracle"
     summary = "Random restricted to the peer's true cluster"
     uses_ground_truth = True
 
     def round(self, me: Me) -> Plan:
-        """Fetch within the true cluster of this very peer, average, train."""
+        """Sample within the true cluster, fetch, merge, train."""
         offers = yield Fetch(sample_uniformly(me.rng, me.true_cluster, self.fetches))
         if self.adopt:
             mine = (yield Validate((me.peer,)))[me.peer]

@@ -1,7 +1,7 @@
-"""PENS: performance-based neighbour selection (Onoszko & Karlsson 2021, thesis 004).
+"""PENS: performance-based neighbour selection.
 
-Step 1 finds neighbours: those a greedy choice selects more often than chance. Step 2 is Random
-among them.
+Step 1 finds neighbours: the peers that greedy selection picks more often than chance. Step 2 is
+Random among them.
 """
 
 from __future__ import annotations
@@ -23,9 +23,50 @@ from coterie.strategies.strategy import Estimates, Me, Strategy
 
 @dataclass
 class PENS(Strategy):
-    """Selects greedily for R1 = `exploration_rounds` rounds, then merges with neighbours only.
+    """Select greedily for R1 rounds, then merge with the peers selected more often than chance.
 
-    Ranked by accuracy in the thesis, by inverse loss in the DAC paper.
+    Parameters
+    ----------
+    fetches
+        Number of peers selected in each sampling of step 1 (m_selected).
+    samples
+        Number of peers asked in each sampling (m_sample).
+    samplings
+        Number of samplings per round of step 1 (n_samplings); the last selection is merged.
+    exploration_rounds
+        Number of rounds of step 1 (R1).
+    exploration_epochs
+        Local epochs in step 1.
+    later_fetches
+        Number of neighbours merged per round of step 2 (m).
+    metric
+        The similarity to rank by: "accuracy" in the thesis, "inverse-loss" as the baseline of DAC.
+    alpha
+        α of the metric "cosine-gradients".
+
+    Examples
+    --------
+    Peer 2 is selected in 1 of 1 samplings. By chance each of 3 peers would be in 1/3 of them.
+
+    >>> import numpy as np
+    >>> from coterie.strategies import Me
+    >>> me = Me(peer=0, round=1, known=np.arange(4), num_samples=10, rng=np.random.default_rng(0))
+    >>> pens = PENS(fetches=1, samples=3, samplings=1, later_fetches=1)
+    >>> plan = pens.round(me)
+    >>> next(plan)
+    AskScore(peers=(3, 1, 2), metric='accuracy')
+    >>> plan.send({3: 0.2, 1: 0.4, 2: 0.9})
+    Fetch(peers=(2,))
+    >>> pens.neighbours()
+    array([2])
+
+    References
+    ----------
+    Onoszko, Karlsson, master's thesis on decentralised federated learning with heterogeneous data,
+    2021.
+
+    Onoszko, Karlsson, Mogren, Listo Zec, "Decentralized federated learning of deep neural networks
+    on non-iid data", 2021.
     """
 
     fetches: int = 4
@@ -39,25 +80,26 @@ class PENS(Strategy):
     num_selected: npt.NDArray[np.int64] = field(
         default_factory=lambda: np.zeros(0, np.int64), init=False
     )
-    """How often each peer was selected: the history."""
+    """How often each peer was selected, (n,): the history."""
     num_sampled: npt.NDArray[np.int64] = field(
         default_factory=lambda: np.zeros(0, np.int64), init=False
     )
+    """How often each peer was sampled, (n,)."""
 
     name = "pens"
-    summary = "keeps as neighbours whom a greedy choice selects more often than chance"
+    summary = "merges with neighbours: peers that greedy selection picks more often than chance"
 
     def round(self, me: Me) -> Plan:
-        """Step 1 for R1 rounds, step 2 from then on; models are not reset in between."""
+        """Step 1 for R1 rounds, then step 2; models are not reset in between."""
         if me.round <= self.exploration_rounds:
             yield from self._find_neighbours(me)
         else:
-            offers = yield Fetch(sample_uniformly(me.rng, self._drawn_from(me), self.later_fetches))
+            offers = yield Fetch(sample_uniformly(me.rng, self._candidates(me), self.later_fetches))
             yield Merge(federated_average(me, offers))
             yield Train()
 
     def _find_neighbours(self, me: Me) -> Plan:
-        """Select `samplings` times, remember all selections, merge the last one."""
+        """Step 1: select n_samplings times, count all selections, merge the last one."""
         selected: tuple[int, ...] = ()
         held: list[Offer] = []
         for _ in range(self.samplings):
@@ -72,38 +114,38 @@ class PENS(Strategy):
         yield Train(epochs=self.exploration_epochs)
 
     def neighbours(self) -> npt.NDArray[np.int64]:
-        """Those selected more often than chance: count > |history| / |sampled|."""
+        """Return the peers selected more often than chance: count > |history| / |sampled|."""
         ever_sampled = int(np.count_nonzero(self.num_sampled))
         expected = int(self.num_selected.sum()) / max(ever_sampled, 1)
         return np.flatnonzero(self.num_selected > expected)
 
-    def _drawn_from(self, me: Me) -> npt.NDArray[np.int64]:
-        """Return whom I draw from: anybody in step 1, and while I have no neighbours."""
+    def _candidates(self, me: Me) -> npt.NDArray[np.int64]:
+        """Return the neighbours; all others in step 1 and while there are no neighbours."""
         neighbours = self.neighbours()
         exploring = me.round <= self.exploration_rounds
         return me.others if exploring or not len(neighbours) else neighbours
 
     def estimates(self, me: Me) -> Estimates:
-        """Return how often each was selected of the times it was sampled."""
-        chances = uniform_probabilities(me.others, self._drawn_from(me))
+        """Return the share of its samplings in which each peer was selected."""
+        probabilities = uniform_probabilities(me.others, self._candidates(me))
         known = np.isin(me.others, np.flatnonzero(self.num_sampled))
         peers = me.others[known]
-        # Those selected are among those sampled: only their count can be the shorter one.
+        # Selected peers were sampled, so only num_selected can be the shorter array.
         missing = len(self.num_sampled) - len(self.num_selected)
         selected = np.pad(self.num_selected, (0, missing))
         return Estimates(
             peers,
             selected[peers] / self.num_sampled[peers],
             np.ones(len(peers), dtype=bool),
-            np.exp(chances.log_probabilities[known]),
+            np.exp(probabilities.log_probabilities[known]),
         )
 
     def asks_for_scores(self) -> bool:
-        """Return whether my model is measured on their data."""
+        """Return whether the own model is scored on other peers' data."""
         return self.metric in MEASURED_ON_DATA
 
     def required_metrics(self) -> frozenset[Metric]:
-        """Return what I will measure."""
+        """Return the metrics of the similarity."""
         return metrics_for(self.metric, self.alpha)
 
     def check(self, num_peers: int) -> None:
@@ -113,7 +155,20 @@ class PENS(Strategy):
 
 
 def add_counts(counts: npt.NDArray[np.int64], peers: tuple[int, ...]) -> npt.NDArray[np.int64]:
-    """Return the counts with one more for each of the peers, longer if need be."""
+    """Return the counts with each of the peers counted once more, extended if necessary.
+
+    Parameters
+    ----------
+    counts
+        One count per peer, (n,).
+    peers
+        The peers to count.
+
+    Examples
+    --------
+    >>> add_counts(np.array([2, 0]), (0, 3))
+    array([3, 0, 0, 1])
+    """
     more = np.bincount(np.array(peers, np.int64), minlength=len(counts))
     more[: len(counts)] += counts
     return more

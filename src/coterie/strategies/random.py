@@ -1,4 +1,4 @@
-"""Random: gossip averaging with uniformly chosen peers. Collaboration without judgement."""
+"""Random: gossip averaging with uniformly sampled peers, whatever their data."""
 
 from __future__ import annotations
 
@@ -13,16 +13,38 @@ from coterie.strategies.strategy import Me, Strategy
 
 @dataclass
 class Random(Strategy):
-    """Merges with m = `fetches` uniformly chosen peers each round; may fine-tune as HAST does."""
+    """Merge with m uniformly sampled peers each round, by FedAvg.
+
+    Parameters
+    ----------
+    fetches
+        Number of peers sampled per round (m).
+    finetune
+        Whether to fine-tune the last layers after training, as in step 3 of HAST.
+    depth
+        How many of the last layers are fine-tuned: a number, or "classifier".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coterie.strategies import Me, Offer
+    >>> me = Me(peer=0, round=1, known=np.arange(4), num_samples=10, rng=np.random.default_rng(0))
+    >>> plan = Random(fetches=2).round(me)
+    >>> next(plan)
+    Fetch(peers=(2, 3))
+    >>> plan.send([Offer(3, num_samples=30, message={})]).weights  # peer 2 did not answer
+    {0: 0.25, 3: 0.75}
+    """
 
     fetches: int = 5
     finetune: bool = False
     depth: Depth = "classifier"
+
     name = "random"
-    summary = "merges with m uniformly chosen peers each round"
+    summary = "merges with m uniformly sampled peers each round"
 
     def round(self, me: Me) -> Plan:
-        """Fetch at random, average by number of samples, train."""
+        """Sample uniformly, fetch, average by number of samples, train."""
         offers = yield Fetch(sample_uniformly(me.rng, me.others, self.fetches))
         yield Merge(federated_average(me, offers))
         yield from train(finetune=self.finetune, depth=self.depth)

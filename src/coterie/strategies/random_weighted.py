@@ -1,4 +1,4 @@
-"""RandomWeighted: anybody's model counts, as much as mine does well on their data (thesis 004)."""
+"""RandomWeighted: random peers, weighted by the accuracy of this peer's model on their data."""
 
 from __future__ import annotations
 
@@ -12,18 +12,43 @@ from coterie.strategies.strategy import Me, Strategy
 
 @dataclass
 class RandomWeighted(Strategy):
-    """Merges m = `fetches` random peers, weighted by the accuracies they report.
+    """Merge m random peers, each weighted by the accuracy that it reports.
 
-    My own model has my own validation accuracy as its weight.
+    The own model is weighted by its accuracy on the own validation data.
+
+    Parameters
+    ----------
+    fetches
+        Number of peers sampled per round (m).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coterie.strategies import Me, Offer
+    >>> me = Me(0, 1, np.arange(4), 10, np.random.default_rng(0), validation_accuracy=0.75)
+    >>> plan = RandomWeighted(fetches=1).round(me)
+    >>> next(plan)
+    AskScore(peers=(3,), metric='accuracy')
+    >>> plan.send({3: 0.25})
+    Fetch(peers=(3,))
+    >>> plan.send([Offer(3, num_samples=10, message={})]).weights
+    {0: 0.75, 3: 0.25}
+
+    References
+    ----------
+    Onoszko, Karlsson, master's thesis on decentralised federated learning with heterogeneous data,
+    2021.
     """
 
     fetches: int = 20
+
     name = "random-weighted"
-    summary = "merges m random peers, weighted by the accuracy of my model on their data"
+    summary = "merges m random peers, weighted by the accuracy of its model on their data"
 
     def round(self, me: Me) -> Plan:
-        """Ask, fetch, merge in proportion to accuracies, train."""
-        accuracies = yield AskScore(sample_uniformly(me.rng, me.others, self.fetches), "accuracy")
+        """Sample, ask for accuracies, fetch, merge in proportion to them, train."""
+        sampled = sample_uniformly(me.rng, me.others, self.fetches)
+        accuracies = yield AskScore(sampled, "accuracy")
         offers = yield Fetch(tuple(accuracies))
         amounts = {offer.peer: accuracies[offer.peer] for offer in offers}
         total = me.validation_accuracy + sum(amounts.values())
@@ -32,9 +57,9 @@ class RandomWeighted(Strategy):
         yield Train()
 
     def asks_for_scores(self) -> bool:
-        """Return whether my model is measured on their data."""
+        """Return True: the own model is scored on other peers' data."""
         return True
 
     def required_metrics(self) -> frozenset[Metric]:
-        """Return what I will ask for."""
+        """Return the metric that other peers are asked for."""
         return frozenset({"accuracy"})

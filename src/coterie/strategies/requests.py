@@ -1,4 +1,8 @@
-"""Requests: what a strategy asks of its runtime, and what the runtime answers."""
+"""Requests: what a strategy asks of its runtime, and how each request is answered.
+
+In every request the peer's own number stands for its own model. A peer that did not answer is
+missing from the answer.
+"""
 
 from __future__ import annotations
 
@@ -12,41 +16,44 @@ PeerId: TypeAlias = int
 Metric: TypeAlias = Literal[
     "loss", "accuracy", "cosine", "distance", "cosine-last-update", "cosine-total-update"
 ]
-"""Loss and accuracy of a model on training data; cosine and distance of its weights to mine; and
-the cosine of its change to mine, over the last local training or since the initial weights."""
+"""How a model is scored. Loss and accuracy are measured on training data. Cosine and distance
+compare its weights with the peer's own weights. The last two are cosines of weight changes: over
+the last local training, and since the initial weights."""
 Depth: TypeAlias = int | Literal["classifier"] | None
-"""How many of the last layers: a number, the trailing linear layers, or None for all."""
+"""How many of the last layers: a number, the trailing linear layers, or None for all layers."""
 Message: TypeAlias = Mapping[str, npt.NDArray[Any]]
 """Named arrays that travel with a model, such as a similarity table."""
 PEERS = "peers"
-"""Under this name a message holds numbers of peers (n,), which mean somebody else to another peer:
-a runtime translates them. What it cannot translate it leaves out, here and in all other arrays."""
+"""The array of a message that holds numbers of peers, (n,). Two peers may number others
+differently, so a runtime translates these. It drops the entries that it cannot translate, here and
+in all other arrays of the message."""
 Range: TypeAlias = tuple[float, float]
-"""The lowest and the highest number there may be."""
+"""The lowest and the highest number that is accepted from other peers."""
 
 
 @dataclass(frozen=True)
 class Offer:
-    """A handle on another peer's published model; the weights stay with the runtime."""
+    """Another peer's published model: a handle, as the weights stay with the runtime."""
 
     peer: PeerId
     num_samples: int
+    """Number of training samples of that peer (n_k in FedAvg)."""
     message: Message
 
 
 @dataclass(frozen=True)
 class Fetch:
-    """Ask peers for their published models; answered by a list of `Offer`."""
+    """Fetch the published models of peers; answered by a list of `Offer`."""
 
     peers: tuple[PeerId, ...]
 
 
 @dataclass(frozen=True)
 class Score:
-    """Measure fetched models on my own data, or against my published one.
+    """Score fetched models on the peer's own data, or against its own published model.
 
-    Answered by {peer: value}; a peer that cannot be measured, such as by the cosine of no change
-    at all, is not in it.
+    Answered by {peer: value}. A model without a value is missing, such as the cosine of a change
+    that is zero.
     """
 
     offers: tuple[Offer, ...]
@@ -55,10 +62,10 @@ class Score:
 
 @dataclass(frozen=True)
 class Validate:
-    """Measure models, sample by sample, on my own validation data, or on my training data.
+    """Compute per-sample losses of models on the peer's own validation or training data.
 
-    My own number stands for my working model, every other for that peer's model, which I fetched.
-    Answered by {peer: losses}, (n,) each, the samples always in the same order.
+    The peer's own number stands for its working model, other numbers for fetched models. Answered
+    by {peer: losses}, (n,) each, with the samples always in the same order.
     """
 
     peers: tuple[PeerId, ...]
@@ -67,9 +74,9 @@ class Validate:
 
 @dataclass(frozen=True)
 class AskScore:
-    """Send my published model to peers, who measure it on *their* training data (PENS).
+    """Send the published model to peers, which score it on *their* training data (PENS).
 
-    Answered by {peer: value} for those who replied.
+    Answered by {peer: value}.
     """
 
     peers: tuple[PeerId, ...]
@@ -78,38 +85,38 @@ class AskScore:
 
 @dataclass(frozen=True)
 class Send:
-    """Push my published model to peers, who find it with `Receive`; answered by None."""
+    """Push the published model to peers, which get it by `Receive`; answered by None."""
 
     peers: tuple[PeerId, ...]
 
 
 @dataclass(frozen=True)
 class Receive:
-    """Take the models that were pushed to me; answered by a list of `Offer`."""
+    """Take the models that other peers pushed; answered by a list of `Offer`."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """Tell peers a number each, such as what I think of their models; answered by None."""
+    """Send each peer one number, such as the test result of its model; answered by None."""
 
     values: Mapping[PeerId, float]
 
     @property
     def peers(self) -> tuple[PeerId, ...]:
-        """Whom I tell something."""
+        """The peers that receive a number."""
         return tuple(self.values)
 
 
 @dataclass(frozen=True)
 class ReceiveReports:
-    """Hear what others told me in the rounds before; answered by {peer: the last it said}."""
+    """Take the numbers reported in earlier rounds; answered by {peer: its latest number}."""
 
 
 @dataclass(frozen=True)
 class ValidateMerge:
-    """Measure what `Merge` would make of my working model, without doing it.
+    """Validate the model that `Merge` would make, without merging.
 
-    Answered by its losses on my own validation data, (n,).
+    Answered by its per-sample losses on the peer's own validation data, (n,).
     """
 
     weights: Mapping[PeerId, float]
@@ -118,10 +125,10 @@ class ValidateMerge:
 
 @dataclass(frozen=True)
 class Merge:
-    """Replace my working model by Σ weight·model, in the last layers or in all.
+    """Replace the working model by Σ weight·model, in the last layers or in all.
 
-    My own number stands for my working model, every other for that peer's published model.
-    Weights sum to 1; answered by None.
+    The peer's own number stands for its working model, other numbers for published models. Weights
+    sum to 1. Answered by None.
     """
 
     weights: Mapping[PeerId, float]
@@ -130,19 +137,18 @@ class Merge:
 
 @dataclass(frozen=True)
 class Train:
-    """Train my working model on my data; None means the configured epochs and all layers.
+    """Train the working model on the peer's own training data.
 
-    With 0 epochs nothing is trained. Answered by the mean loss of the last epoch, None if there
-    was none.
-
-    With `only_if_better` the result is kept only if my validation loss falls. `restrained` trains
-    fewer epochs than configured, perhaps none, where training made my validation worse before.
+    Answered by the mean loss of the last epoch; None if there was no epoch.
     """
 
     epochs: int | None = None
+    """None: as configured. 0: no training."""
     last_layers: Depth = None
     only_if_better: bool = False
+    """Keep the result only if the validation loss falls."""
     restrained: bool = False
+    """Train fewer epochs than configured, or none, after trainings that made validation worse."""
 
 
 Request: TypeAlias = (
@@ -159,4 +165,4 @@ Request: TypeAlias = (
     | Train
 )
 Plan: TypeAlias = Generator[Request, Any, None]
-"""A round: yields requests, receives their answers."""
+"""One round of a strategy: yields requests, receives their answers."""

@@ -1,9 +1,8 @@
 """Strategies decide, runtimes act.
 
-A strategy is written from the view of one peer, as the papers write it: a generator that *asks*
-for things and never does them. It sees no weights, no data, no clock and no global randomness;
-a runtime (the simulator, or a real peer process) answers its requests. Whoever did not answer is
-simply not among the offers.
+A strategy is written from the view of one peer, as in the papers. It is a generator that asks for
+things and never does them: it has no access to weights, data, clock or global randomness. A runtime
+answers its requests. The simulator and a real peer are two such runtimes.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from coterie.strategies.requests import Message, Metric, PeerId, Plan, Range
 
 @dataclass(frozen=True)
 class GroundTruth:
-    """Which cluster each peer really belongs to, in this round: (K,) integers."""
+    """The true cluster of each peer in this round: (K,) integers."""
 
     clusters: npt.NDArray[np.int64]
 
@@ -38,33 +37,37 @@ class GroundTruth:
 
 @dataclass(frozen=True)
 class Me:
-    """What a peer knows about itself when a round begins."""
+    """What a peer knows about itself at the start of a round."""
 
     peer: PeerId
+    """The peer's own number (i in the papers)."""
     round: int
+    """The round t; the first is 1."""
     known: npt.NDArray[np.int64]
-    """Everybody whose address I know, perhaps including myself."""
+    """All peers with a known address, perhaps including the peer itself."""
     num_samples: int
+    """Number of training samples of the peer (n_i in FedAvg)."""
     rng: np.random.Generator
+    """The only source of randomness of a strategy."""
     truth: GroundTruth | None = None
     """Given only to strategies that declare `uses_ground_truth`."""
     validation_accuracy: float = float("nan")
-    """How good my published model is on my own validation data; NaN for regression."""
+    """Accuracy of the peer's published model on its validation data; NaN for regression."""
 
     @cached_property
     def others(self) -> npt.NDArray[np.int64]:
-        """Everybody I could ask: never myself."""
+        """All peers that can be asked: the known ones without the peer itself."""
         others: npt.NDArray[np.int64] = self.known[self.known != self.peer]
         return others
 
     @property
     def true_cluster(self) -> npt.NDArray[np.int64]:
-        """The other peers of my true cluster; a secret to all but declared yardsticks."""
+        """The other peers of the peer's true cluster; only yardsticks may read it."""
         return require_ground_truth(self.truth).members(self.peer)
 
 
 def require_ground_truth(truth: GroundTruth | None) -> GroundTruth:
-    """Return the ground truth, which only a strategy with `uses_ground_truth` is given."""
+    """Return the ground truth; raise if the strategy does not declare `uses_ground_truth`."""
     if truth is None:
         raise RuntimeError("The true clusters are hidden: declare `uses_ground_truth` to see them.")
     return truth
@@ -72,41 +75,44 @@ def require_ground_truth(truth: GroundTruth | None) -> GroundTruth:
 
 @dataclass(frozen=True)
 class Estimates:
-    """What a peer believes about others it knows something about; every array is (n,)."""
+    """What a peer knows about n other peers; every array is (n,). Written as `beliefs` in files."""
 
     peers: npt.NDArray[np.int64]
     similarities: npt.NDArray[np.float64]
-    """As the strategy measures it; more is more similar."""
+    """In the strategy's own measure; higher is more similar."""
     measured: npt.NDArray[np.bool_]
-    """Whether I measured it myself; otherwise it is an estimate from what I was told."""
+    """True: measured by the peer itself. False: estimated from what other peers reported."""
     probabilities: npt.NDArray[np.float64]
-    """How likely I choose each in a single draw of the next round; NaN: that is not decided so."""
+    """Probability of each in a single draw of the next round; NaN if there is no such draw."""
 
 
 class Strategy(Configurable):
-    """One peer's way to choose whom to train with; subclasses are dataclasses."""
+    """How one peer chooses the peers that it merges with; subclasses are dataclasses.
+
+    Fields are options; fields with `init=False` are state, which is saved between rounds.
+    """
 
     receives_models: ClassVar[bool] = False
-    """Whether I ask for `Receive`: a real peer refuses models that nobody would take."""
+    """Whether the strategy asks for `Receive`; otherwise a real peer refuses pushed models."""
     receives_reports: ClassVar[bool] = False
-    """Whether I ask for `ReceiveReports`."""
+    """Whether the strategy asks for `ReceiveReports`; otherwise a real peer refuses reports."""
     report_range: ClassVar[Range] = (-math.inf, math.inf)
-    """What the numbers lie between that I can be told: a real peer refuses all others."""
+    """The range of reported numbers; a real peer refuses all others."""
     table_ranges: ClassVar[Mapping[str, Range]] = {}
-    """The arrays of others' messages that I read, one number for each of `PEERS`, and what these
-    lie between: a real peer refuses a model with any other number in them, NaN among them."""
+    """The arrays of other peers' messages that the strategy reads, one number for each of `PEERS`,
+    and their ranges. A real peer refuses a model with any other number in them, such as NaN."""
 
     @abstractmethod
     def round(self, me: Me) -> Plan:
         """Yield the requests of one round, from the exchange to the local training."""
 
     def most_peers(self, num_peers: int) -> int:
-        """Return the number of others."""
+        """Return the number of other peers."""
         return num_peers - 1
 
     def check(self, num_peers: int) -> None:
         """Refuse to fetch from more peers than there are others."""
-        fetches, most = self.options().get("fetches", 0), self.most_peers(num_peers)
+        fetches, most = self.peer_counts().get("fetches", 0), self.most_peers(num_peers)
         if not 0 <= fetches <= most:
             raise ConfigError(
                 f"strategy.fetches is {fetches}, but in a network of {num_peers} peers each has "
@@ -114,24 +120,24 @@ class Strategy(Configurable):
             )
 
     def message(self) -> Message:
-        """Return what travels with my published model; nothing by default."""
+        """Return the arrays that travel with the published model; none by default."""
         return {}
 
     def required_metrics(self) -> frozenset[Metric]:
-        """Return the metrics I will ask for, so that a runtime can keep what they need."""
+        """Return the metrics that the strategy asks for, so that a runtime can prepare them."""
         return frozenset()
 
     def asks_for_scores(self) -> bool:
-        """Whether I ask for `AskScore`: a real peer answers it only to peers of such strategies."""
+        """Whether the strategy asks for `AskScore`; a real peer then also answers it to others."""
         return False
 
     def neighbours(self) -> npt.NDArray[np.int64] | None:
-        """Return the peers I hold to be of my kind, for the records; None: I keep no such list."""
+        """Return the peers held to be similar, for the records; None: there is no such list."""
         return None
 
     def estimates(self, me: Me) -> Estimates | None:
-        """Return what I believe before the next round, for the records; None: I keep no table.
+        """Return what the peer knows before the next round, for the records; None: no table.
 
-        `me` is as that round will find me. Whether anybody asks must make no difference.
+        `me` is as in that round. Calling this must not change any result.
         """
         return None

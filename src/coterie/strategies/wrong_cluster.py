@@ -1,4 +1,4 @@
-"""Deluded: mistakes everybody else's kind for its own. What a peer does that ruins its cluster."""
+"""WrongCluster: merges with every cluster but its own, as a peer that ruins its cluster would."""
 
 from __future__ import annotations
 
@@ -14,15 +14,36 @@ from coterie.strategies.strategy import Me, Strategy, require_ground_truth
 
 @dataclass
 class WrongCluster(Strategy):
-    """Merges with m = `fetches` uniformly chosen peers of all true clusters but its own."""
+    """Merge with m uniformly sampled peers of all true clusters but the peer's own.
+
+    Parameters
+    ----------
+    fetches
+        Number of peers sampled per round (m).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coterie.strategies import GroundTruth, Me
+    >>> truth = GroundTruth(clusters=np.array([0, 1, 0, 1]))
+    >>> me = Me(0, 1, np.arange(4), num_samples=10, rng=np.random.default_rng(0), truth=truth)
+    >>> sorted(next(WrongCluster(fetches=2).round(me)).peers)
+    [1, 3]
+
+    References
+    ----------
+    Hagander, Ihre-Thomason, "With a little help from my friends: a comparative study of
+    decentralized deep learning strategies", master's thesis, Lund University, 2024. Section 4.2.
+    """
 
     fetches: int = 5
+
     name = "deluded"
     summary = "merges with peers of all true clusters but its own"
     uses_ground_truth = True
 
     def round(self, me: Me) -> Plan:
-        """Fetch outside of the true cluster, average, train."""
+        """Sample outside of the true cluster, fetch, average, train."""
         clusters = require_ground_truth(me.truth).clusters
         outsiders = np.flatnonzero(clusters != clusters[me.peer])
         offers = yield Fetch(sample_uniformly(me.rng, outsiders, self.fetches))

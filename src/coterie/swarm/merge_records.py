@@ -15,7 +15,7 @@ from coterie.data.peer_datasets import World
 from coterie.errors import StorageError
 from coterie.experiments.growing_tables import Parts
 from coterie.peer.peer_run import PEERS, RUN
-from coterie.runtime.estimates import asked_peers
+from coterie.runtime.estimates import recorded_peers
 from coterie.runtime.exchange_log import ExchangeLog
 from coterie.runtime.round import MEASURES, Columns, Round
 from coterie.runtime.run_tables import SCHEMAS
@@ -110,7 +110,7 @@ def to_round(number: int, tables: Tables, world: World) -> Round:
         now.measures[name][peers] = metrics[name]
     copied = {name: _with_clusters(tables[name], clusters) for name in COPIED}
     # As in a simulation: in large networks, only some peers' estimates are recorded.
-    asked = np.isin(copied["beliefs"]["peer"], asked_peers(world.clusters(0)))
+    asked = np.isin(copied["beliefs"]["peer"], recorded_peers(world.clusters(0)))
     now.beliefs = {key: values[asked] for key, values in copied["beliefs"].items()}
     now.arrivals, now.listed = copied["arrivals"], copied["listed_neighbours"]
     now.efforts = copied["efforts"]

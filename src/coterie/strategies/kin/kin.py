@@ -1,7 +1,7 @@
-"""Kin: asks of every model whether it is as good as mine, and as the best of them, on my own data.
+"""Kin: merges the models that pass a paired test against this peer's own model.
 
-There is no temperature and no threshold to set: the tests have a scale of their own. Who passes is
-of my kind and is merged; who has not been judged yet is given a chance (Thompson sampling).
+There is no temperature and no threshold to tune: the test statistic is normalised by its own
+standard error. Peers that have not been tested yet are sampled for exploration.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.strategies.kin.average_or_adopt import average_or_adopt
-from coterie.strategies.kin.evidence import RANGE, VERDICTS, PeerEvidence
+from coterie.strategies.kin.evidence import RANGE, RESULTS, PeerEvidence
 from coterie.strategies.kin.paired_test import (
     Losses,
     best_model,
@@ -23,12 +23,14 @@ from coterie.strategies.kin.paired_test import (
     has_increased,
     is_worse,
 )
+from coterie.strategies.options import SAVED_AS
 from coterie.strategies.parts.finetuning import finetuning
 from coterie.strategies.parts.merging import federated_average
 from coterie.strategies.requests import (
     Fetch,
     Merge,
     Message,
+    Offer,
     Plan,
     ReceiveReports,
     Report,
@@ -38,17 +40,65 @@ from coterie.strategies.requests import (
 )
 from coterie.strategies.strategy import Estimates, Me, Strategy
 
+Results = dict[int, float]
+"""{peer: q}, where q is the probability that its model is as good as the own one."""
+
 
 @dataclass
 class Kin(Strategy):
-    """Fetches m = `fetches` peers that are likely of its kind.
+    """Merge the models that are as good as the own model on the own validation data.
 
-    The other options are for finding out what each part is worth: `rivals` compares models with
-    the best of them as well as with mine, `trust` spares whoever is surely of my kind the test on
-    my training data, `replies` tells peers what I found of their models,
-    `hearsay` counts what others found, `adopt=False` averages all of my kind (FedAvg) instead of
-    "average or adopt", `restraint` trains less where training does harm, `finetune` trains the
-    classifier once more (HAST's third step) where it does none.
+    All options but `fetches` switch off one part each, to measure what it contributes.
+
+    Parameters
+    ----------
+    fetches
+        Number of peers sampled per round (m).
+    rivals
+        Whether models are also compared with the best fetched model.
+    trust
+        Whether surely similar peers are spared the comparison on training data.
+    replies
+        Whether peers are told the test results of their models.
+    hearsay
+        Whether the results in other peers' tables count.
+    adopt
+        Whether to merge by "average or adopt"; False averages similar peers by FedAvg.
+    restraint
+        Whether to train fewer epochs where training makes validation worse.
+    finetune
+        Whether to fine-tune the classifier after training, as in step 3 of HAST.
+
+    Examples
+    --------
+    Peer 2 has a model as good as the own one, so it is merged with q = √n / (1 + √n).
+
+    >>> from coterie.strategies import Me, Offer
+    >>> me = Me(peer=0, round=1, known=np.arange(4), num_samples=10, rng=np.random.default_rng(0))
+    >>> mine = np.float32([1.0, 1.2] * 50)  # per-sample losses of the own model, n = 100
+    >>> kin = Kin(fetches=1, rivals=False)
+    >>> plan = kin.round(me)
+    >>> next(plan)
+    Validate(peers=(0,), data='validation')
+    >>> plan.send({0: mine})
+    ReceiveReports()
+    >>> plan.send({})
+    Fetch(peers=(2,))
+    >>> plan.send([Offer(2, num_samples=10, message={})])
+    Validate(peers=(2,), data='validation')
+    >>> plan.send({2: mine})
+    Report(values={2: 0.9090909090909091})
+    >>> plan.send(None)
+    ValidateMerge(weights={0: 0.5238095238095238, 2: 0.47619047619047616}, last_layers=None)
+    >>> plan.send(mine)
+    Merge(weights={0: 0.5238095238095238, 2: 0.47619047619047616}, last_layers=None)
+    >>> kin.neighbours()
+    array([2])
+
+    References
+    ----------
+    Kin is an algorithm of Coterie. Its documentation describes each step and compares it with other
+    strategies. The parts cite their sources.
     """
 
     fetches: int = 5
@@ -59,112 +109,110 @@ class Kin(Strategy):
     adopt: bool = True
     restraint: bool = True
     finetune: bool = True
-    table: PeerEvidence = field(default_factory=PeerEvidence, init=False)
-    judged: list[int] = field(default_factory=list, init=False)
-    """Whom I judged in the round before."""
+    evidence: PeerEvidence = field(
+        default_factory=PeerEvidence, init=False, metadata={SAVED_AS: "table"}
+    )
+    tested: list[int] = field(default_factory=list, init=False, metadata={SAVED_AS: "judged"})
+    """The peers whose models were tested in the last round."""
     losses: Losses = field(default_factory=lambda: np.zeros(0, np.float32), init=False)
-    """Of my model on my validation data, when the round before began."""
+    """Per-sample validation losses of the own model at the start of the last round, (n,)."""
 
     receives_reports = True
     report_range = RANGE
-    table_ranges: ClassVar = {VERDICTS: RANGE}
+    table_ranges: ClassVar = {RESULTS: RANGE}
     name = "kin"
-    summary = "merges whoever's model is as good as its own on its own data; needs no tuning"
+    summary = "merges models that are as good as its own on its own data; needs no tuning"
 
     def round(self, me: Me) -> Plan:
-        """ReceiveReports, choose, judge, reply, merge, train."""
+        """Update the evidence, sample, test, report, merge, train."""
         mine = (yield Validate((me.peer,)))[me.peer]
-        self.table.start_round(me, self._period(me), len(mine))
-        self.table.record_reports(me, (yield ReceiveReports()), self.judged)
-        self._detect_shift(mine)
-        offers = yield Fetch(self.sample_peers(me))
+        self._update_evidence(me, mine, (yield ReceiveReports()))
+        offers: list[Offer] = yield Fetch(self.sample_peers(me))
         theirs = yield Validate(tuple(offer.peer for offer in offers))
-        found = yield from self._test(mine, theirs)
+        results = yield from self._test(mine, theirs)
         if self.replies:
-            yield Report(found)
+            yield Report(results)
         if self.hearsay:
-            self.table.record_second_hand_results(me, offers, found)
+            self.evidence.record_second_hand_results(me, offers, results)
         if self.adopt:
-            weights = yield from average_or_adopt(me, mine, theirs, found)
+            weights = yield from average_or_adopt(me, mine, theirs, results)
         else:
-            weights = federated_average(me, [o for o in offers if found.get(o.peer, 0.0) > 0.5])
+            similar = [offer for offer in offers if results.get(offer.peer, 0.0) > 0.5]
+            weights = federated_average(me, similar)
         yield Merge(weights)
         yield from self._train(me)
 
-    def sample_peers(self, me: Me) -> tuple[int, ...]:
-        """Return m peers: whoever is drawn, by its chance of being of my kind, comes first.
+    def _update_evidence(self, me: Me, mine: Losses, reports: Mapping[int, float]) -> None:
+        """Age the evidence and record reports; forget it all if the own loss has jumped."""
+        rounds_to_meet_all = max(len(me.others) / max(self.fetches, 1), 1.0)
+        self.evidence.start_round(me, rounds_to_meet_all, len(mine))
+        self.evidence.record_reports(me, reports, self.tested)
+        # A jump means that the data have changed, so earlier results say nothing.
+        if len(self.losses) and has_increased(mine, self.losses):
+            self.evidence.clear()
+        self.losses = mine
 
-        Of those drawn, and of the others, the likely ones are preferred in proportion.
+    def sample_peers(self, me: Me) -> tuple[int, ...]:
+        """Sample m peers: first those drawn as similar, each with its probability P_j.
+
+        Among the drawn, and among the others, peers are drawn in proportion to P_j. So unknown
+        peers are explored, as in Thompson sampling.
         """
-        chances = self.table.similarity_probabilities(me.others)
-        drawn = me.rng.random(len(chances)) < chances
-        # A weighted draw without replacement: the highest ln(u)/P.
-        preference = np.log(1 - me.rng.random(len(chances))) / chances
-        order = np.lexsort((-preference, ~drawn))
+        probabilities = self.evidence.similarity_probabilities(me.others)
+        is_drawn = me.rng.random(len(probabilities)) < probabilities
+        # A weighted draw without replacement: the highest ln(u)/P (Efraimidis, Spirakis 2006).
+        keys = np.log(1 - me.rng.random(len(probabilities))) / probabilities
+        order = np.lexsort((-keys, ~is_drawn))
         return tuple(me.others[order[: self.fetches]].tolist())
 
-    def _test(
-        self, mine: Losses, theirs: Mapping[int, Losses]
-    ) -> Generator[Request, Any, dict[int, float]]:
-        """q_k: of the verdicts against mine and against the best of them, the lower one."""
-        found = compare(theirs, mine)
-        if self.rivals and found:
-            rivals = yield from self._compare_with_best(theirs)
-            found = {peer: min(q, rivals[peer]) for peer, q in found.items()}
-        self.table.record_test_results(found)
-        self.judged = sorted(found)
-        return found
+    def _test(self, mine: Losses, theirs: Mapping[int, Losses]) -> Generator[Request, Any, Results]:
+        """Return q_k: the lower result of the tests against the own model and the best fetched."""
+        results = compare(theirs, mine)
+        if self.rivals and results:
+            rivals = yield from self._test_against_best(theirs)
+            results = {peer: min(q, rivals[peer]) for peer, q in results.items()}
+        self.evidence.record_test_results(results)
+        self.tested = sorted(results)
+        return results
 
-    def _compare_with_best(
-        self, theirs: Mapping[int, Losses]
-    ) -> Generator[Request, Any, dict[int, float]]:
-        """Return how likely each model is as good as the best of them, by validation.
+    def _test_against_best(self, theirs: Mapping[int, Losses]) -> Generator[Request, Any, Results]:
+        """Return q_k against the best fetched model, by validation data.
 
-        Whoever is not surely of my kind yet has to prove it on my training data as well.
+        Peers that are not surely similar yet are tested on the training data as well.
         """
         peers = np.array(list(theirs))
-        trusted = self.table.is_surely_similar(peers) & self.trust
-        asks = {best_model(theirs), *peers[~trusted].tolist()}
-        asked = {peer: theirs[peer] for peer in theirs if peer in asks}
-        rivals = compare_with_best(theirs, {}) if trusted.any() or len(asked) == 1 else {}
+        is_trusted = self.evidence.is_surely_similar(peers) & self.trust
+        untrusted = {best_model(theirs), *peers[~is_trusted].tolist()}
+        asked = {peer: theirs[peer] for peer in theirs if peer in untrusted}
+        results = compare_with_best(theirs, {}) if is_trusted.any() or len(asked) == 1 else {}
         if len(asked) > 1:
-            practised = yield Validate(tuple(asked), "train")
-            rivals |= compare_with_best(asked, practised)
-        return rivals
+            in_training = yield Validate(tuple(asked), "train")
+            results |= compare_with_best(asked, in_training)
+        return results
 
     def _train(self, me: Me) -> Plan:
-        """Train; then the classifier alone, unless the training has made validation worse."""
+        """Train; then fine-tune the classifier, unless training made validation worse."""
         merged = (yield Validate((me.peer,)))[me.peer]
         yield Train(restrained=self.restraint)
         trained = (yield Validate((me.peer,)))[me.peer]
         if self.finetune and not is_worse(trained, merged):
             yield finetuning("classifier")
 
-    def _period(self, me: Me) -> float:
-        """How many rounds it takes to meet everybody once."""
-        return max(len(me.others) / max(self.fetches, 1), 1.0)
-
-    def _detect_shift(self, mine: Losses) -> None:
-        """Forget everything when my own loss has jumped: my data are not what they were."""
-        if len(self.losses) and has_increased(mine, self.losses):
-            self.table.clear()
-        self.losses = mine
-
     def message(self) -> Message:
-        """Pass my verdicts on with my model."""
-        return self.table.message() if self.hearsay else {}
+        """Return the latest test results, to travel with the model."""
+        return self.evidence.message() if self.hearsay else {}
 
     def neighbours(self) -> npt.NDArray[np.int64]:
-        """Return those I hold to be of my kind."""
-        return self.table.similar_peers()
+        """Return the peers with a latest test result above ½."""
+        return self.evidence.similar_peers()
 
     def estimates(self, me: Me) -> Estimates:
-        """Return my verdicts; how likely each is chosen next is not written down anywhere."""
-        found = self.table.test_results(me.others)
-        (known,) = np.nonzero(~np.isnan(found))
+        """Return the test results; there is no probability of a single draw."""
+        results = self.evidence.test_results(me.others)
+        (known,) = np.nonzero(~np.isnan(results))
         return Estimates(
             me.others[known],
-            found[known],
-            self.table.is_own_result(me.others[known]),
+            results[known],
+            self.evidence.is_own_result(me.others[known]),
             np.full(len(known), np.nan),
         )

@@ -1,4 +1,4 @@
-"""Fetching without asking twice, which any strategy that compares before it merges may use."""
+"""Fetch models without asking twice in a round, for strategies that compare before they merge."""
 
 from __future__ import annotations
 
@@ -11,7 +11,27 @@ from coterie.strategies.requests import Fetch, Offer, PeerId, Request
 def fetch_missing(
     peers: Iterable[PeerId], held: Sequence[Offer]
 ) -> Generator[Request, Any, list[Offer]]:
-    """Return offers of the peers, in their order; asks only those I hold none of this round."""
+    """Fetch from those peers that made no offer yet in this round.
+
+    Parameters
+    ----------
+    peers
+        The peers whose offers are wanted.
+    held
+        Offers that this round already brought.
+
+    Returns
+    -------
+    list of Offer
+        The offers of `peers`, in their order; peers that did not answer are missing.
+
+    Examples
+    --------
+    >>> from coterie.strategies import Offer
+    >>> plan = fetch_missing((3, 1), held=[Offer(1, num_samples=10, message={})])
+    >>> next(plan)
+    Fetch(peers=(3,))
+    """
     offers = {offer.peer: offer for offer in held}
     wanted = tuple(peers)
     missing = tuple(peer for peer in wanted if peer not in offers)

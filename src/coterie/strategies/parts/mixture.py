@@ -1,4 +1,13 @@
-"""Telling two kinds of peers apart by their scores: hard EM on two Gaussians (PANM, NAEM)."""
+"""Separate scores into two classes by hard EM on a mixture of two Gaussians (NAEM of PANM).
+
+References
+----------
+Li et al., "Mining latent relationships among clients: peer-to-peer federated learning with adaptive
+neighbor matching", 2022.
+
+Hagander, Ihre-Thomason, "With a little help from my friends: a comparative study of decentralized
+deep learning strategies", master's thesis, Lund University, 2024. Appendix B, Algorithm 3.
+"""
 
 from __future__ import annotations
 
@@ -10,51 +19,63 @@ Mask = npt.NDArray[np.bool_]
 
 MAX_ITERATIONS = 100
 SMALLEST_SHARE = 0.1
-"""The least variance of a class, as a share of the variance of all scores.
+"""Lower bound of the variance of a class, as a share of the variance of all scores.
 
-A class of one would otherwise be infinitely sure of its only member, and never let it go.
+Otherwise a class of one would have a density of infinity at its only member and never lose it.
 """
 
 
-def find_similar(scores: Values, believed: Mask) -> Mask:
-    """Return which of the scores (n,) belong to the class with the higher mean.
+def find_similar(scores: Values, initial: Mask) -> Mask:
+    """Return which scores belong to the class with the higher mean.
 
-    Starts from those believed to belong there, and alternates between fitting and assigning until
-    nobody changes sides. Without two classes to tell apart, what was believed stays. Scores that
-    are no finite numbers take no part and belong nowhere.
+    EM alternates between fitting both classes and assigning scores until no score moves. If there
+    are no two classes to separate, the initial assignment stays.
+
+    Parameters
+    ----------
+    scores
+        Similarities, (n,). Those that are not finite are ignored and belong to neither class.
+    initial
+        The initial members of the similar class, (n,) booleans.
+
+    Examples
+    --------
+    >>> scores = np.array([0.90, 0.80, 0.85, 0.10, 0.20])
+    >>> find_similar(scores, initial=np.array([True, False, False, False, False]))
+    array([ True,  True,  True, False, False])
     """
     finite = np.isfinite(scores)
     similar = np.zeros(len(scores), dtype=bool)
-    similar[finite] = _separated(_scaled(scores[finite]), believed[finite])
+    similar[finite] = _separate(_scale(scores[finite]), initial[finite])
     return similar
 
 
-def _separated(scores: Values, believed: Mask) -> Mask:
+def _separate(scores: Values, initial: Mask) -> Mask:
     if len(scores) == 0 or scores.min() == scores.max():
-        return believed
-    similar = _settled(scores, believed)
+        return initial
+    similar = _run_em(scores, initial)
     if not similar.any():
-        return believed
+        return initial
     if similar.all():
         return similar
     if scores[similar].mean() < scores[~similar].mean():
-        # EM does not know the classes by name: the better one is the similar one.
+        # EM does not name the classes: the one with the higher mean is the similar one.
         similar = ~similar
-    return _in_order(scores, similar)
+    return _correct_tails(scores, similar)
 
 
-def _in_order(scores: Values, similar: Mask) -> Mask:
-    """Let nobody be too similar to belong, nor so dissimilar as to belong after all.
+def _correct_tails(scores: Values, similar: Mask) -> Mask:
+    """Correct the tails, where the wider of two Gaussians is denser on both sides.
 
-    Far out on both sides the wider of two Gaussians is the denser one, whichever it is.
+    A score above the mean of the similar class is similar; one below the other mean is not.
     """
     if scores[similar].var() > scores[~similar].var():
         return np.asarray(similar & (scores > scores[~similar].mean()))
     return np.asarray(similar | (scores >= scores[similar].mean()))
 
 
-def _settled(scores: Values, similar: Mask) -> Mask:
-    """Move scores between the classes until none wants to, or time is up."""
+def _run_em(scores: Values, similar: Mask) -> Mask:
+    """Move scores to the class with the higher density until none moves, or 100 times."""
     for _ in range(MAX_ITERATIONS):
         gain = _log_density(scores, similar) - _log_density(scores, ~similar)
         moved = np.where(gain == 0, similar, gain > 0)
@@ -67,7 +88,7 @@ def _settled(scores: Values, similar: Mask) -> Mask:
 
 
 def _log_density(scores: Values, members: Mask) -> Values:
-    """Return log β·N(s; μ, σ²) of the class, up to a constant; −∞ if it has no members."""
+    """Return ln(β·N(s; μ, σ²)) of a class, up to a constant; −∞ if it has no members."""
     if not members.any():
         return np.full(len(scores), -np.inf)
     own = scores[members]
@@ -76,7 +97,7 @@ def _log_density(scores: Values, members: Mask) -> Values:
     return np.asarray(np.log(members.mean()) - 0.5 * (np.log(variance) + squares))
 
 
-def _scaled(scores: Values) -> Values:
-    """Scale to [−1, 1], so that no square overflows; nothing else depends on the scale."""
+def _scale(scores: Values) -> Values:
+    """Scale to [−1, 1] so that no square overflows; the classes do not depend on the scale."""
     largest = np.abs(scores).max(initial=0.0)
     return scores / largest if largest > 0 else scores

@@ -1,4 +1,13 @@
-"""Choosing peers at random."""
+"""Sampling peers: uniformly, or from a softmax over similarities.
+
+References
+----------
+Listo Zec et al., "Decentralized adaptive clustering of deep nets is beneficial for client
+collaboration", 2022. Section 3 (softmax over similarities).
+
+Kool, van Hoof, Welling, "Stochastic beams and where to find them: the Gumbel-top-k trick for
+sampling sequences without replacement", 2019.
+"""
 
 from __future__ import annotations
 
@@ -10,37 +19,66 @@ import numpy.typing as npt
 
 Unseen: TypeAlias = Literal["zero", "epsilon"]
 EPSILON = 1e-6
-"""What every peer's probability is raised by when the unseen are left out of the softmax."""
+"""Added to each probability if peers of unknown similarity are left out of the softmax."""
 LARGEST = 1e300
-"""Where τ·s ends: a neighbour may claim any similarity, and infinities cannot be compared."""
+"""Bound of τ·s in absolute value: peers may report anything, and infinities do not compare."""
 
 
 def sample_uniformly(
     rng: np.random.Generator, candidates: npt.NDArray[np.int64], count: int
 ) -> tuple[int, ...]:
-    """Draw `count` distinct candidates uniformly; all of them where there are fewer."""
+    """Draw distinct candidates uniformly.
+
+    Parameters
+    ----------
+    rng
+        The peer's own generator, `me.rng`.
+    candidates
+        Numbers of peers, (n,).
+    count
+        How many to draw; all candidates if there are fewer.
+
+    Examples
+    --------
+    >>> sample_uniformly(np.random.default_rng(0), np.array([1, 2, 3]), 2)
+    (2, 3)
+    """
     chosen = rng.choice(candidates, size=min(count, len(candidates)), replace=False)
     return tuple(int(peer) for peer in chosen)
 
 
 @dataclass(frozen=True)
 class SamplingProbabilities:
-    """A distribution p_i over peers, kept as logarithms: a tiny chance is still a chance."""
+    """A distribution p_i over peers, kept as logarithms so that tiny probabilities still count.
+
+    Parameters
+    ----------
+    peers
+        Numbers of peers, (n,).
+    log_probabilities
+        ln p_i of each, (n,); −∞ is never drawn before all others.
+
+    Examples
+    --------
+    >>> p_i = SamplingProbabilities(np.array([1, 2, 3]), np.log([0.9, 0.09, 0.01]))
+    >>> p_i.sample(np.random.default_rng(0), 2)
+    (1, 2)
+    """
 
     peers: npt.NDArray[np.int64]
     log_probabilities: npt.NDArray[np.float64]
 
     def sample(self, rng: np.random.Generator, count: int) -> tuple[int, ...]:
-        """Draw distinct peers one after another from what is left, (at most) `count` of them.
+        """Draw `count` distinct peers, or all if there are fewer, without replacement.
 
-        Adding Gumbel noise to log p and taking the largest is the same distribution, and works
+        The Gumbel-top-k trick: the largest of ln p + Gumbel noise have this distribution, also
         where probabilities are too small for floating-point numbers.
         """
         keys = self.log_probabilities + rng.gumbel(size=len(self.peers))
         return tuple(int(self.peers[place]) for place in np.argsort(-keys, kind="stable")[:count])
 
     def log_probability(self, peer: int) -> float:
-        """Return log p_i(peer)."""
+        """Return ln p_i(peer)."""
         (place,) = np.flatnonzero(self.peers == peer)
         return float(self.log_probabilities[place])
 
@@ -48,7 +86,21 @@ class SamplingProbabilities:
 def uniform_probabilities(
     peers: npt.NDArray[np.int64], among: npt.NDArray[np.int64]
 ) -> SamplingProbabilities:
-    """Return equal chances for those of the peers that are `among` these, and none for others."""
+    """Return equal probabilities for some of the peers, and 0 for the others.
+
+    Parameters
+    ----------
+    peers
+        Numbers of all peers, (n,).
+    among
+        The peers that can be drawn, (k,).
+
+    Examples
+    --------
+    >>> p_i = uniform_probabilities(np.array([1, 2, 3, 4]), among=np.array([2, 4]))
+    >>> np.exp(p_i.log_probabilities)
+    array([0. , 0.5, 0. , 0.5])
+    """
     chosen = np.isin(peers, among)
     each = -np.log(max(int(np.count_nonzero(chosen)), 1))
     return SamplingProbabilities(peers, np.where(chosen, each, -np.inf))
@@ -60,10 +112,27 @@ def softmax_probabilities(
     tau: float,
     unseen: Unseen = "zero",
 ) -> SamplingProbabilities:
-    """p_i = softmax(τ·s_i) over peers; NaN stands for those nobody knows.
+    """Return p_i = softmax(τ·s_i) over peers; uniform if no similarity is known.
 
-    "zero" gives the unseen s = 0 inside the softmax (the paper); "epsilon" leaves them out, then
-    adds 1e-6 to all and renormalises (the thesis).
+    Parameters
+    ----------
+    peers
+        Numbers of peers, (n,).
+    similarities
+        s_i of each, (n,); NaN where unknown.
+    tau
+        Temperature τ ≥ 0, in units of 1/similarity; 0 samples uniformly.
+    unseen
+        Peers of unknown similarity. "zero" gives them s = 0 inside the softmax (Listo Zec et al.).
+        "epsilon" leaves them out, then adds 1e-6 to all and renormalises (Hagander,
+        Ihre-Thomason).
+
+    Examples
+    --------
+    >>> s_i = np.array([0.1, np.nan, 0.0])
+    >>> p_i = softmax_probabilities(np.array([1, 2, 3]), s_i, tau=30.0)
+    >>> np.exp(p_i.log_probabilities).round(3)
+    array([0.909, 0.045, 0.045])
     """
     unknown = np.isnan(similarities)
     if len(peers) == 0 or unknown.all():
@@ -78,6 +147,6 @@ def softmax_probabilities(
 
 
 def _log_softmax(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return log softmax with the maximum subtracted, so that nothing overflows."""
+    """Return log softmax; the maximum is subtracted so that nothing overflows."""
     shifted = values - values.max()
     return np.asarray(shifted - np.log(np.exp(shifted).sum()))

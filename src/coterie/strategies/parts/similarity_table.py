@@ -1,4 +1,10 @@
-"""A peer's similarity table: what I measured and what I was told, never mixed up."""
+"""The similarity table of a peer: its own measurements, and two-hop estimates, kept apart.
+
+References
+----------
+Listo Zec et al., "Decentralized adaptive clustering of deep nets is beneficial for client
+collaboration", 2022. Section 3 (two-hop estimates).
+"""
 
 from __future__ import annotations
 
@@ -16,14 +22,29 @@ from coterie.strategies.strategy import Estimates, Me
 Values: TypeAlias = npt.NDArray[np.float64]
 SIMILARITIES = "similarities"
 RANGES = {SIMILARITIES: (-LARGEST, LARGEST)}
-"""What the similarities lie between that travel with a model."""
+"""The range of similarities in messages."""
 Hops: TypeAlias = Literal["two", "any"]
 
 
 class SimilarityTable:
     """s_i(j) for the peers j that peer i knows something about; NaN for all others.
 
-    A measurement is never overwritten by an estimate; an estimate is refreshed by newer ones.
+    An estimate never overwrites a measurement. A newer estimate replaces an older one.
+
+    Examples
+    --------
+    The worked example of Listo Zec et al.: peer 0 measures peers 1 and 2, and estimates peers 3
+    and 4 from their tables. Peer 2 is the most similar that knows 3.
+
+    >>> from coterie.strategies import Me, Offer
+    >>> me = Me(peer=0, round=1, known=np.arange(6), num_samples=10, rng=np.random.default_rng(0))
+    >>> table = SimilarityTable()
+    >>> table.record_scores({1: 1.0, 2: 10.0})
+    >>> one = {"peers": np.array([3]), "similarities": np.array([8.0])}
+    >>> two = {"peers": np.array([3, 4]), "similarities": np.array([2.0, 4.0])}
+    >>> table.record_two_hop_estimates(me, [Offer(1, 10, one), Offer(2, 10, two)], {1: 1, 2: 10})
+    >>> table.similarities(np.array([1, 2, 3, 4, 5]))
+    array([ 1., 10.,  2.,  4., nan])
     """
 
     def __init__(self) -> None:
@@ -31,8 +52,8 @@ class SimilarityTable:
         self._estimated: Values = np.zeros(0)
 
     def record_scores(self, scores: Mapping[int, float]) -> None:
-        """Take in what I measured myself."""
-        self._make_room(max(scores, default=-1))
+        """Record {peer: similarity} that this peer measured itself."""
+        self._extend(max(scores, default=-1))
         for peer, score in scores.items():
             self._measured[peer] = score
             self._estimated[peer] = np.nan
@@ -40,44 +61,53 @@ class SimilarityTable:
     def record_two_hop_estimates(
         self, me: Me, offers: Iterable[Offer], scores: Mapping[int, float]
     ) -> None:
-        """Two-hop estimates: ŝ_i(j) = s_{k*}(j), k* the most similar fetched peer that knows j.
+        """Record ŝ_i(j) = s_{k*}(j), where k* is the most similar fetched peer that knows j.
 
-        The paper prints argmin, which is a slip: its own example takes the most similar.
+        The paper prints argmin, which is a slip: its own example takes the most similar peer.
+
+        Parameters
+        ----------
+        me
+            This peer i.
+        offers
+            The fetched models with their tables, s_k.
+        scores
+            {k: s_i(k)}; tables of peers without a score are ignored.
         """
-        self._make_room(_highest(me.known))
-        askable = np.zeros(len(self._measured), dtype=bool)
-        askable[me.others] = True
-        told = [offer for offer in offers if offer.peer in scores]
-        # The most similar comes last, so that its word stands.
-        for offer in sorted(told, key=lambda offer: scores[offer.peer]):
-            peers, similarities = entries(offer.message, SIMILARITIES)
-            # Whoever tells me about strangers, or about myself, tells me nothing.
-            within = np.clip(peers, 0, len(askable) - 1)
-            use = (within == peers) & askable[within] & np.isfinite(similarities)
+        self._extend(_highest(me.known))
+        is_other = np.zeros(len(self._measured), dtype=bool)
+        is_other[me.others] = True
+        scored = [offer for offer in offers if offer.peer in scores]
+        # The most similar comes last, so that its entries overwrite the others.
+        for offer in sorted(scored, key=lambda offer: scores[offer.peer]):
+            peers, similarities = read_table(offer.message, SIMILARITIES)
+            # Ignore entries about unknown peers and about this peer.
+            within = np.clip(peers, 0, len(is_other) - 1)
+            use = (within == peers) & is_other[within] & np.isfinite(similarities)
             self._estimated[peers[use]] = similarities[use]
         self._estimated[~np.isnan(self._measured)] = np.nan
 
     def similarities(self, peers: npt.NDArray[np.int64]) -> Values:
-        """Return s_i(j) of the given peers, measured or else estimated; NaN where unknown."""
+        """Return s_i(j) of peers, measured or else estimated, (n,); NaN where unknown."""
         measured = _at(self._measured, peers)
         return np.where(np.isnan(measured), _at(self._estimated, peers), measured)
 
     def is_measured(self, peers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Return which of the peers I measured myself."""
+        """Return which of the peers this peer measured itself, (n,)."""
         return ~np.isnan(_at(self._measured, peers))
 
-    def estimates(self, chances: SamplingProbabilities) -> Estimates:
-        """Return what I know about the peers I choose from, with the chance of each."""
-        similarities = self.similarities(chances.peers)
+    def estimates(self, probabilities: SamplingProbabilities) -> Estimates:
+        """Return what is known about the peers of a distribution, with the probability of each."""
+        similarities = self.similarities(probabilities.peers)
         (known,) = np.nonzero(~np.isnan(similarities))
-        peers = chances.peers[known]
-        probabilities = np.exp(chances.log_probabilities[known])
-        return Estimates(peers, similarities[known], self.is_measured(peers), probabilities)
+        peers = probabilities.peers[known]
+        sampled = np.exp(probabilities.log_probabilities[known])
+        return Estimates(peers, similarities[known], self.is_measured(peers), sampled)
 
     def message(self, hops: Hops) -> Message:
-        """Return what is passed on: my measurements ("two"), or estimates as well ("any")."""
-        everybody = np.arange(len(self._measured))
-        values = self._measured if hops == "two" else self.similarities(everybody)
+        """Return the table for other peers: measurements ("two"), or estimates too ("any")."""
+        all_peers = np.arange(len(self._measured))
+        values = self._measured if hops == "two" else self.similarities(all_peers)
         known = np.flatnonzero(~np.isnan(values))
         return {PEERS: known, SIMILARITIES: values[known]}
 
@@ -86,11 +116,11 @@ class SimilarityTable:
         return {"measured": self._measured, "estimated": self._estimated}
 
     def restore(self, saved: Mapping[str, Any]) -> None:
-        """Take back what `save` returned."""
+        """Restore what `save` returned."""
         self._measured = np.array(saved["measured"])
         self._estimated = np.array(saved["estimated"])
 
-    def _make_room(self, highest: int) -> None:
+    def _extend(self, highest: int) -> None:
         missing = highest + 1 - len(self._measured)
         if missing > 0:
             unknown = np.full(missing, np.nan)
@@ -103,7 +133,7 @@ def _highest(peers: npt.NDArray[np.int64]) -> int:
 
 
 def _at(values: Values, peers: npt.NDArray[np.int64]) -> Values:
-    """Return the values of peers; NaN for those beyond the end, of whom nothing is known yet."""
+    """Return the values of peers; NaN for peers beyond the end, which are still unknown."""
     if _highest(peers) < len(values):
         return values[peers]
     known = peers < len(values)
@@ -112,8 +142,23 @@ def _at(values: Values, peers: npt.NDArray[np.int64]) -> Values:
     return found
 
 
-def entries(message: Message, name: str) -> tuple[npt.NDArray[np.int64], Values]:
-    """Return whom a message tells about and what, under a name; nothing if it is no such table."""
+def read_table(message: Message, name: str) -> tuple[npt.NDArray[np.int64], Values]:
+    """Return the peers and the numbers of a table in a message; both empty if it has none.
+
+    Parameters
+    ----------
+    message
+        What came with another peer's model; nothing in it is trusted.
+    name
+        The array of the message that holds the numbers.
+
+    Examples
+    --------
+    >>> read_table({"peers": np.array([3]), "similarities": np.array([0.5])}, "similarities")
+    (array([3]), array([0.5]))
+    >>> read_table({}, "similarities")
+    (array([], dtype=int64), array([], dtype=float64))
+    """
     peers, values = message.get(PEERS), message.get(name)
     if (
         peers is None

@@ -1,4 +1,4 @@
-"""IFCA: a server keeps C models, each client joins the one that suits it best (Ghosh et al.)."""
+"""IFCA: iterative federated clustering. Each client trains the best of a server's C models."""
 
 from __future__ import annotations
 
@@ -20,18 +20,42 @@ from coterie.strategies.strategy import GroundTruth
 
 @dataclass
 class IFCA(ServerStrategy):
-    """Trains `models` models on m = `fetches` sampled clients, who choose by the lowest loss."""
+    """Train C models on m sampled clients, each on the model with the lowest loss on its data.
+
+    Parameters
+    ----------
+    fetches
+        Number of clients sampled per round (m).
+    models
+        Number of models (C), whatever the true number of clusters is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coterie.strategies.server.server_strategy import Server
+    >>> server = Server(round=1, clients=np.arange(4), rng=np.random.default_rng(0))
+    >>> plan = IFCA(fetches=2, models=2).round(server)
+    >>> sorted(next(plan).clients)
+    [2, 3]
+    >>> plan.send({2: [0.9, 0.4], 3: [0.3, 0.8]}).models
+    {2: 1, 3: 0}
+
+    References
+    ----------
+    Ghosh, Chung, Yin, Ramchandran, "An efficient framework for clustered federated learning", 2020.
+    """
 
     fetches: int = 5
     models: int = 2
     choices: dict[str, int] = field(default_factory=dict, init=False)
+    """The model that each client chose last."""
 
     name = "ifca"
     summary = "server: C models, each client trains the one with the lowest loss on its data"
     distinct_models = True
 
     def num_models(self, num_clusters: int) -> int:
-        """C models, whatever the true number of clusters."""
+        """Return C."""
         return self.models
 
     def round(self, server: Server) -> ServerPlan:
@@ -49,5 +73,5 @@ class IFCA(ServerStrategy):
                 yield Aggregate(model, normalise(mine))
 
     def model_of(self, peer: PeerId, truth: GroundTruth | None) -> int:
-        """The model the peer chose last; the first one before it was ever asked."""
+        """Return the model that the peer chose last; the first one if it was never sampled."""
         return self.choices.get(str(peer), 0)

@@ -1,7 +1,8 @@
-"""Server-side strategies: yardsticks with a server in the middle, for comparison only.
+"""Strategies with a server: yardsticks, for comparison only.
 
-The same idea as for peers, from the server's view: a generator that asks and never does. The
-server keeps `num_models` models; every peer is evaluated with the one `model_of` names.
+They are written as those of peers, from the server's view: a generator that asks for things and
+never does them. The server keeps `num_models` models; each peer is evaluated with the one that
+`model_of` returns.
 """
 
 from __future__ import annotations
@@ -22,26 +23,26 @@ from coterie.strategies.strategy import GroundTruth
 
 @dataclass(frozen=True)
 class TrainClients:
-    """Send each client the named server model and let it train; answered by {client: samples}.
+    """Send each client one of the server's models and let it train; {client: model}.
 
-    Only clients whose trained model came back are in the answer.
+    Answered by {client: number of training samples}, for clients whose trained model came back.
     """
 
     models: Mapping[PeerId, int]
     already_there: bool = False
-    """Whether the clients have the models from `ScoreClients`, so that none is sent again."""
+    """Whether `ScoreClients` has already sent the models, so that none is sent again."""
 
 
 @dataclass(frozen=True)
 class ScoreClients:
-    """Send clients all server models; answered by {client: [loss of each on its data]}."""
+    """Send all server models to clients; answered by {client: [loss of each model]}."""
 
     clients: tuple[PeerId, ...]
 
 
 @dataclass(frozen=True)
 class Aggregate:
-    """Replace a server model by Σ weight·(trained model of client); answered by None."""
+    """Replace a server model by Σ weight·(trained model of a client); answered by None."""
 
     model: int
     weights: Mapping[PeerId, float]
@@ -49,9 +50,9 @@ class Aggregate:
 
 @dataclass(frozen=True)
 class TrainPooled:
-    """Train server models on the pooled data of peers, as if privacy did not matter.
+    """Train server models on pooled data of peers, {model: peers}; answered by None.
 
-    `pools` is {server model: peers}; answered by None. No model travels, but data would have to.
+    No model is sent, but in a real network the data would have to be.
     """
 
     pools: Mapping[int, tuple[PeerId, ...]]
@@ -63,20 +64,20 @@ ServerPlan: TypeAlias = Generator[ServerRequest, Any, None]
 
 @dataclass(frozen=True)
 class Server:
-    """What the server knows when a round begins."""
+    """What the server knows at the start of a round."""
 
     round: int
     clients: npt.NDArray[np.int64]
-    """The clients that are reachable and have not stopped."""
+    """The clients that are reachable and have not stopped, (n,)."""
     rng: np.random.Generator
     truth: GroundTruth | None = None
 
 
 class ServerStrategy(Configurable):
-    """A server's way to train models for its clients; subclasses are dataclasses."""
+    """How a server trains models for its clients; subclasses are dataclasses."""
 
     distinct_models: ClassVar[bool] = False
-    """Whether the server's models start from different weights even if the peers' do not."""
+    """Whether the server's models start from different weights, even if peers' models do not."""
 
     def most_peers(self, num_peers: int) -> int:
         """Return the number of clients."""
@@ -84,7 +85,7 @@ class ServerStrategy(Configurable):
 
     def check(self, num_peers: int) -> None:
         """Refuse to sample more clients than there are."""
-        fetches = self.options().get("fetches", 0)
+        fetches = self.peer_counts().get("fetches", 0)
         if not 0 <= fetches <= num_peers:
             raise ConfigError(
                 f"strategy.fetches is {fetches}, but the server has only {num_peers} clients to "
