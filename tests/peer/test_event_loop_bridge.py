@@ -127,11 +127,11 @@ def test_whoever_is_stopped_waits_no_longer(links):
 
     async def play():
         bridge = EventLoopBridge(None, None, None, DeadlineSettings(), synchronous=False)
-        waiting = asyncio.create_task(asyncio.to_thread(bridge.rest, 60))
+        waiting = asyncio.create_task(asyncio.to_thread(bridge.sleep, 60))
         while not bridge._waiting:
             await asyncio.sleep(0.001)
         bridge.stop()
-        for each in (waiting, asyncio.to_thread(bridge.rest, 60)):
+        for each in (waiting, asyncio.to_thread(bridge.sleep, 60)):
             with pytest.raises(Interrupted):
                 await each
 

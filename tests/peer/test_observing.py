@@ -96,7 +96,7 @@ def test_the_status_says_whether_it_runs(tmp_path, address_book):
     run = PeerRun(tmp_path, address_book, rounds=9)
     run.update_status(state="running", round=4, validation_accuracy=0.875, refused={"bomb": 2})
     text = shown(tmp_path)
-    assert "ended without a word" in text
+    assert "ended unexpectedly" in text
     assert "4 of 9" in text
     assert "87.5%" in text
     assert "2 × bomb" in text

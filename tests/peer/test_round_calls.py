@@ -35,11 +35,11 @@ def busy(peer: TestPeer) -> Iterator[None]:
     async def refuse(*_: object) -> None:
         raise Refused(Reason.QUOTA, "not now")
 
-    peer.service.published, before = refuse, peer.service.published
+    peer.service.get_published, before = refuse, peer.service.get_published
     try:
         yield
     finally:
-        peer.service.published = before
+        peer.service.get_published = before
 
 
 def link_of(peer: TestPeer, *, synchronous: bool = False) -> EventLoopBridge:
@@ -152,10 +152,10 @@ def test_a_peer_that_wasted_time_is_not_asked_and_seems_not_to_be_there(tmp_path
             bridge = link_of(ann)
             with busy(bob):
                 assert await fetched(bridge, [1, 2]) == [(1, False), (2, True)]
-                assert await asyncio.to_thread(bridge.known) == [2]
+                assert await asyncio.to_thread(bridge.reachable_peers) == [2]
                 num_calls = sum(ann.context.traffic.calls.values())
                 await ann.client.say_hello(bob.id)  # any answer closes the breaker, but not this
-                assert await asyncio.to_thread(bridge.known) == [2]
+                assert await asyncio.to_thread(bridge.reachable_peers) == [2]
                 for answer in (
                     await fetched(bridge, [1]),
                     await asyncio.to_thread(bridge.tell, {1: 0.5}, 0),
@@ -231,7 +231,7 @@ def test_a_peer_without_a_first_model_is_waited_for_only_once(tmp_path):
             async def none_yet(round_number: object, wait_seconds: float) -> None:
                 calls.append(wait_seconds)
 
-            bob.service.published = none_yet
+            bob.service.get_published = none_yet
             bridge = link_of(ann)
             assert await fetched(bridge, [1]) == [(1, False)]
             assert ann.address_book.resting() == [], "it was to wait, and did"
@@ -283,7 +283,7 @@ def test_what_a_peer_offers_is_a_short_call(tmp_path):
             async def say_nothing(*_: object) -> None:
                 await asyncio.Event().wait()
 
-            bob.service.published = say_nothing
+            bob.service.get_published = say_nothing
             with pytest.raises(Refused) as refused:
                 await asyncio.wait_for(ann.client.fetch(bob.id), 120)
             assert refused.value.reason is Reason.LATE

@@ -27,7 +27,7 @@ from coterie.processes.signals import SAME_SECONDS
 
 ASKED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 COMMAND = "from coterie.cli.main import main; main()"
-STOPPING = "Stopping. Press Ctrl-C again to quit at once."
+STOPPING = "Stopping. Press Ctrl-C again to quit immediately."
 HELD_UP = """
 import sys, time
 from pathlib import Path

@@ -55,7 +55,7 @@ def test_what_only_a_simulator_does_is_left_out_with_a_note(key, value, left):
 
 
 def test_pretrained_weights_are_refused(tmp_path):
-    with pytest.raises(ConfigError, match="begin with random weights"):
+    with pytest.raises(ConfigError, match="start with random weights"):
         adapt_for_real_peers(config(**{"model.pretrained": str(tmp_path)}), {}, own_pace=False)
 
 

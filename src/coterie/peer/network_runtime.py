@@ -23,7 +23,6 @@ from coterie.runtime.scoring import cosine, distance
 from coterie.strategies.strategy import (
     AskScore,
     Fetch,
-    GroundTruth,
     Listen,
     Merge,
     Metric,
@@ -99,8 +98,7 @@ class NetworkRuntime(Runtime):
         self._weights.clear()
         now.listed = _list_columns(self.strategies[ME].neighbours())
         now.efforts = self._costs.take_columns(self._bridge.waited_seconds)
-        # One cluster of everybody whose number may be recorded: nobody knows the true ones.
-        now.truth = GroundTruth(np.zeros(self._bridge.num_peers, np.int64))
+        now.num_known = self._bridge.num_peers
 
     def _known(self) -> Peers:
         return self._present

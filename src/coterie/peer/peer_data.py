@@ -38,6 +38,7 @@ class LocalPeerData(World):
                     "values instead of classes. Expected the same shape and type of targets."
                 )
         self.num_peers = 1
+        self.has_true_clusters = False
         self.cluster_names = ("unknown",)
         self.input_shape = first.input_shape
         self.is_classification = first.is_classification

@@ -289,7 +289,7 @@ class RunningPeer:
             if not stopped.done():
                 stopped.set_result(None)
                 with suppress(OSError):  # the terminal may be closed
-                    self._tell("Stopping after this round. Press Ctrl-C again to quit immediately.")
+                    self._tell("Stopping. Press Ctrl-C again to quit immediately.")
 
         def wake() -> None:
             loop.call_soon_threadsafe(stop)

@@ -140,7 +140,7 @@ class Runtime(ABC):
             peer: self.strategies[peer].beliefs(self._me(now, peer, now.number + 1, rng))
             for peer in self._asked().tolist()
         }
-        now.beliefs = belief_columns(believed, now.truth.clusters)
+        now.beliefs = belief_columns(believed, now.clusters)
 
     def _drive(self, now: Round, peers: Peers) -> None:
         seed = self._state.settings.seed
