@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from coterie.strategies.kin.paired_test import Losses
-from coterie.strategies.strategy import Me, Offer
+from coterie.strategies.requests import Offer
+from coterie.strategies.strategy import Me
 
 
 def losses(*values: float) -> Losses:

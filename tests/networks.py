@@ -25,7 +25,8 @@ from coterie.runtime.round import Round
 from coterie.runtime.settings import Absence, NetworkSettings, SimulationSettings
 from coterie.simulation.simulation import Simulation
 from coterie.strategies import STRATEGIES, make_strategy
-from coterie.strategies.strategy import Me, Merge, Plan, Request, Strategy
+from coterie.strategies.requests import Merge, Plan, Request
+from coterie.strategies.strategy import Me, Strategy
 
 PEER_STRATEGIES = sorted(name for name, kind in STRATEGIES.items() if issubclass(kind, Strategy))
 SERVER_STRATEGIES = sorted(set(STRATEGIES) - set(PEER_STRATEGIES))

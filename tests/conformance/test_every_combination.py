@@ -24,8 +24,8 @@ from coterie.experiments.presets import find_preset
 from coterie.runtime.run_tables import read_table
 from coterie.storage.tensor_files import map_tensor
 from coterie.strategies import DEFAULT_STRATEGY, STRATEGIES
+from coterie.strategies.options import PEER_COUNTS
 from coterie.strategies.server.server_strategy import ServerStrategy
-from coterie.strategies.strategy import PEER_COUNTS
 from coterie.swarm.check_settings import adapt_for_real_peers
 from coterie.swarm.run_swarm import execute_by_peers
 

@@ -14,6 +14,20 @@ from coterie.errors import ConfigError
 from coterie.runtime.checkpoints import Checkpoints
 from coterie.strategies import STRATEGIES, make_strategy
 from coterie.strategies._skeleton import Skeleton
+from coterie.strategies.requests import (
+    AskScore,
+    Fetch,
+    Merge,
+    Offer,
+    Receive,
+    ReceiveReports,
+    Report,
+    Score,
+    Send,
+    Train,
+    Validate,
+    ValidateMerge,
+)
 from coterie.strategies.server.server_strategy import (
     Aggregate,
     ScoreClients,
@@ -22,25 +36,9 @@ from coterie.strategies.server.server_strategy import (
     TrainClients,
     TrainPooled,
 )
-from coterie.strategies.strategy import (
-    AskScore,
-    Fetch,
-    GroundTruth,
-    Listen,
-    Me,
-    Merge,
-    Offer,
-    Receive,
-    Score,
-    Send,
-    Strategy,
-    Tell,
-    Train,
-    Try,
-    Validate,
-)
+from coterie.strategies.strategy import GroundTruth, Me, Strategy
 
-ASKING = (Fetch, Send, AskScore, Tell)
+ASKING = (Fetch, Send, AskScore, Report)
 """Requests that name other peers."""
 NUM_PEERS = 12
 TRUTH = GroundTruth(np.arange(NUM_PEERS) % 3)
@@ -76,9 +74,9 @@ class Answerer:
                 return {offer.peer: self.rng.random() + 0.1 for offer in offers}
             case Validate(peers):
                 return {peer: self.losses() for peer in peers}
-            case Try():
+            case ValidateMerge():
                 return self.losses()
-            case Listen():
+            case ReceiveReports():
                 return {1: 0.75, 2: 0.25} if self.answering else {}
             case Receive():
                 return [self.offer(1), self.offer(2)] if self.answering else []
@@ -195,7 +193,7 @@ def test_telling_beliefs_changes_nothing(name, num_rounds):
     play(strategy, range(1, num_rounds + 1))
     before = copy.deepcopy(strategy.save())
     me = me_in(num_rounds + 1, strategy)
-    beliefs = strategy.beliefs(me)
+    beliefs = strategy.estimates(me)
     np.testing.assert_equal(strategy.save(), before)
     if beliefs is not None:
         count = len(beliefs.peers)

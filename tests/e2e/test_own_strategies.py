@@ -23,8 +23,9 @@ from coterie.strategies import STRATEGIES
 
 STRATEGY = '''
 from dataclasses import dataclass
-from coterie.strategies.parts.sampling import uniform
-from coterie.strategies.strategy import Fetch, Me, Merge, Plan, Strategy, Train
+from coterie.strategies.parts.sampling import sample_uniformly
+from coterie.strategies.requests import Fetch, Merge, Plan, Train
+from coterie.strategies.strategy import Me, Strategy
 
 @dataclass
 class Mine(Strategy):
@@ -35,7 +36,7 @@ class Mine(Strategy):
     summary = "averages"
 
     def round(self, me: Me) -> Plan:
-        offers = yield Fetch(uniform(me.rng, me.others, self.fetches))
+        offers = yield Fetch(sample_uniformly(me.rng, me.others, self.fetches))
         known = [me.peer, *(offer.peer for offer in offers)]
         yield Merge({peer: 1 / len(known) for peer in known})
         yield Train()
@@ -196,7 +197,7 @@ def test_without_names_it_is_compared_with_the_presets_own(file, tmp_path):
         ("1 +", ("failed in line 1", "SyntaxError")),
         ("import nowhere_at_all", ("failed in line 1", "nowhere_at_all")),
         ("x = 1\ny = 1 / 0", ("failed in line 2", "ZeroDivisionError")),
-        ("x = 1", ("no strategy in it", "coterie.strategies.strategy.Strategy")),
+        ("x = 1", ("no strategy in it", "coterie.strategies.Strategy")),
         (STRATEGY.replace('"mine"', '"random"'), ("another strategy called 'random'",)),
     ],
 )

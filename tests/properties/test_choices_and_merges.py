@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from networks import ASKED, PEER_STRATEGIES, Merged, Network, Watch, few, networks
 
 from coterie.strategies import STRATEGIES
-from coterie.strategies.strategy import AskScore, Fetch, Send, Tell
+from coterie.strategies.requests import AskScore, Fetch, Report, Send
 
 
 @pytest.mark.parametrize("name", PEER_STRATEGIES)
@@ -33,7 +33,7 @@ def _check_choices(network: Network, watch: Watch) -> None:
     # Gossip sends to one peer and has no option for it.
     most = sum(network.options.get(key, 0) for key in ASKED) or 1
     for each in watch.asked:
-        if isinstance(each.request, Fetch | AskScore | Send | Tell):
+        if isinstance(each.request, Fetch | AskScore | Send | Report):
             chosen = each.request.peers
             assert each.peer not in chosen
             assert len(set(chosen)) == len(chosen) <= most

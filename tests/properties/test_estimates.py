@@ -10,7 +10,7 @@ from networks import PEER_STRATEGIES, Asked, Watch, few, networks
 
 from coterie.strategies import STRATEGIES
 from coterie.strategies.parts.similarity_table import SimilarityTable
-from coterie.strategies.strategy import AskScore, Fetch, Offer, Score
+from coterie.strategies.requests import AskScore, Fetch, Offer, Score
 
 WITH_TABLES = [
     name

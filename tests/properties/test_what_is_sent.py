@@ -13,7 +13,8 @@ from coterie.peer.wire.model import Model, Part
 from coterie.peer.wire.payload import Encoding, encode
 from coterie.peer.wire.payload_decoder import DecoderLimits
 from coterie.strategies import STRATEGIES
-from coterie.strategies.strategy import PEERS, Strategy, Tell
+from coterie.strategies.requests import PEERS, Report
+from coterie.strategies.strategy import Strategy
 
 MESSAGE = frozenset({Part.MESSAGE})
 
@@ -26,8 +27,8 @@ def test_own_messages_and_numbers_are_accepted(name, data):
     for _ in watch.rounds():
         for strategy in watch.strategies:
             _send(strategy)
-    low, high = watch.strategies[0].told_range
-    told = [each.request for each in watch.asked if isinstance(each.request, Tell)]
+    low, high = watch.strategies[0].report_range
+    told = [each.request for each in watch.asked if isinstance(each.request, Report)]
     assert all(low <= value <= high for request in told for value in request.values.values())
 
 

@@ -14,7 +14,7 @@ from worlds import assert_same_table, drifting, options_for
 
 from coterie.errors import Interrupted
 from coterie.runtime.checkpoints import Checkpoints
-from coterie.runtime.estimates import asked_peers, belief_columns, beliefs_due
+from coterie.runtime.estimates import asked_peers, estimate_columns, estimates_due
 from coterie.runtime.loop import run_to_end
 from coterie.runtime.recorder import Recorder
 from coterie.runtime.round import Round
@@ -25,7 +25,7 @@ from coterie.strategies import STRATEGIES, make_strategy
 from coterie.strategies.dac import DAC
 from coterie.strategies.pens import PENS
 from coterie.strategies.random import Random
-from coterie.strategies.strategy import Beliefs, GroundTruth
+from coterie.strategies.strategy import Estimates, GroundTruth
 
 OTHERS = [name for name in SCHEMAS if name not in ("beliefs", "timings")]
 WITH_TABLES = ("dac", "greedy", "pens", "panm", "hast", "kin")
@@ -44,7 +44,7 @@ def due(rounds: int, wanted: int = 20) -> list[int]:
     return [
         number
         for number in range(1, rounds + 1)
-        if beliefs_due(number, settings, is_last=number == rounds)
+        if estimates_due(number, settings, is_last=number == rounds)
     ]
 
 
@@ -157,7 +157,7 @@ def test_a_table_of_100_peers_and_300_rounds_is_small(tmp_path):
     clusters = np.repeat(np.arange(4), 25)
     for number in due(300):
         believed = {
-            peer: Beliefs(
+            peer: Estimates(
                 np.delete(np.arange(100), peer),
                 rng.lognormal(size=99),
                 rng.random(99) < 0.5,
@@ -166,7 +166,7 @@ def test_a_table_of_100_peers_and_300_rounds_is_small(tmp_path):
             for peer in range(100)
         }
         now = Round(number, 0, np.ones(100, bool), np.zeros(100, bool), GroundTruth(clusters))
-        now.beliefs = belief_columns(believed, clusters)
+        now.beliefs = estimate_columns(believed, clusters)
         recorder.add(now)
     recorder.finish()
     assert recorder.table("beliefs").num_rows == 198_000

@@ -21,7 +21,8 @@ from coterie.strategies.kin.kin import Kin
 from coterie.strategies.local import Local
 from coterie.strategies.oracle import Oracle
 from coterie.strategies.random import Random
-from coterie.strategies.strategy import Me, Strategy, Tell, Train
+from coterie.strategies.requests import Report, Train
+from coterie.strategies.strategy import Me, Strategy
 
 # What each kind does
 
@@ -253,7 +254,7 @@ class Gossiper(Strategy):
 
     def round(self, me):
         assert me.truth is None, "only the impostor may know"
-        yield Tell({0: 0.25, 2: 1.0})
+        yield Report({0: 0.25, 2: 1.0})
         answer = yield Train()
         assert answer == "trained"
 
@@ -274,10 +275,10 @@ def test_a_liar_says_the_opposite_and_is_honest_otherwise():
         me = Me(1, number, np.arange(5), 10, np.random.default_rng(0), truth=object())
         return drive(liar.round(me), lambda request: "trained" if request == Train() else None)
 
-    assert asked(2) == [Tell({0: 0.25, 2: 1.0}), Train()]
+    assert asked(2) == [Report({0: 0.25, 2: 1.0}), Train()]
     for name, values in Gossiper().message().items():
         np.testing.assert_array_equal(liar.message()[name], values)
-    assert asked(3) == [Tell({0: 0.75, 2: 0.0}), Train()]
+    assert asked(3) == [Report({0: 0.75, 2: 0.0}), Train()]
     message = liar.message()
     assert message["peers"].tolist() == [3, 4]
     np.testing.assert_array_equal(message["shares"], [1.0, 0.75, np.nan])

@@ -15,18 +15,8 @@ from coterie.strategies.gossip import Gossip
 from coterie.strategies.local import Local
 from coterie.strategies.oracle import Oracle
 from coterie.strategies.random import Random
-from coterie.strategies.strategy import (
-    AskScore,
-    Fetch,
-    Me,
-    Merge,
-    Plan,
-    Receive,
-    Score,
-    Send,
-    Strategy,
-    Train,
-)
+from coterie.strategies.requests import AskScore, Fetch, Merge, Plan, Receive, Score, Send, Train
+from coterie.strategies.strategy import Me, Strategy
 
 
 @dataclass

@@ -15,7 +15,8 @@ from coterie.strategies.kin.kin import Kin
 from coterie.strategies.kin.restraint import Restraint
 from coterie.strategies.local import Local
 from coterie.strategies.random import Random
-from coterie.strategies.strategy import Me, Plan, Strategy, Train
+from coterie.strategies.requests import Plan, Train
+from coterie.strategies.strategy import Me, Strategy
 
 GOOD = np.tile(np.float32([1.0, 1.2]), 10)
 BETTER = GOOD - np.float32(0.1)
@@ -29,7 +30,7 @@ class TestRules:
         """Return the epochs of the first of two peers after rounds of (before, after)."""
         restraint = Restraint(most, 2)
         for before, after in rounds:
-            restraint.learn(0, before, after)
+            restraint.record_training(0, before, after)
         assert restraint.epochs[1] == most
         return restraint.epochs[0]
 
@@ -72,20 +73,20 @@ class TestRules:
     def test_all_starts_anew_when_data_change(self):
         restraint = Restraint(3, 1)
         for before, after in [(BETTER, BETTER), (GOOD, WORSE)]:
-            restraint.learn(0, before, after)
-        restraint.start_anew()
+            restraint.record_training(0, before, after)
+        restraint.reset()
         assert restraint.epochs.tolist() == [3]
-        restraint.learn(0, WORSE, WORSE + WORSE)  # better than anything since
+        restraint.record_training(0, WORSE, WORSE + WORSE)  # better than anything since
         assert restraint.epochs.tolist() == [3]
 
     def test_it_survives_saving(self):
         restraint = Restraint(3, 1)
         for before, after in [(BETTER, BETTER), (GOOD, WORSE)]:
-            restraint.learn(0, before, after)
+            restraint.record_training(0, before, after)
         again = Restraint(3, 1)
         again.restore(restraint.save())
         assert again.epochs.tolist() == [2]
-        again.learn(0, GOOD, WORSE)  # no progress: it remembers that it was better
+        again.record_training(0, GOOD, WORSE)  # no progress: it remembers that it was better
         assert again.epochs.tolist() == [1]
 
 
@@ -156,7 +157,9 @@ class TestInASimulation:
     def test_what_is_learnt_are_models_before_and_after_training(self, make_simulation):
         with make_simulation(lambda: Kin(fetches=2), training=training()) as simulation:
             learnt = {}
-            simulation.state.restraint.learn = lambda peer, *both: learnt.update({peer: both})
+            simulation.state.restraint.record_training = lambda peer, *both: learnt.update(
+                {peer: both}
+            )
             simulation.advance()
             assert learnt == {}, "round 0 is not for the strategy to restrain"
             now = simulation.advance()

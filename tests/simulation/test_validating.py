@@ -1,4 +1,4 @@
-"""What `Validate` and `Try` measure, and that nothing is measured twice, nor remembered wrongly."""
+"""What `Validate` and `ValidateMerge` measure; nothing is measured twice or remembered wrongly."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from coterie.learning.trainer import EvaluateJob, Evaluation, ModelReference, Tr
 from coterie.simulation.simulation import Simulation
 from coterie.strategies import STRATEGIES, make_strategy
 from coterie.strategies.kin.kin import Kin
-from coterie.strategies.strategy import Fetch, Me, Merge, Plan, Strategy, Train, Try, Validate
+from coterie.strategies.requests import Fetch, Merge, Plan, Train, Validate, ValidateMerge
+from coterie.strategies.strategy import Me, Strategy
 
 
 @dataclass
@@ -96,7 +97,7 @@ def test_trying_is_merging_without_doing_it(make_simulation):
         return {me.peer: 0.25, (me.peer + 1) % 6: 0.75}
 
     with (
-        asked(make_simulation, lambda me: Try(weights(me))) as (state, answers),
+        asked(make_simulation, lambda me: ValidateMerge(weights(me))) as (state, answers),
         asked(make_simulation, lambda me: Merge(weights(me))) as (merged, _),
     ):
         assert (merged.current != state.current).any(axis=1).all()
@@ -191,7 +192,7 @@ def test_nothing_is_measured_twice(make_simulation):
         weights = {me.peer: 0.5, (me.peer + 1) % 6: 0.5}
         yield Validate((me.peer,))
         yield Fetch(((me.peer + 1) % 6,))
-        yield Try(weights)
+        yield ValidateMerge(weights)
         yield Merge(weights)
         yield Train(restrained=True)
         yield Validate((me.peer,))
@@ -220,7 +221,7 @@ class Script(Strategy):
 
 def test_what_was_tried_before_a_training_is_measured_anew(make_simulation):
     def script(me):
-        yield Try({me.peer: 1.0})
+        yield ValidateMerge({me.peer: 1.0})
         yield Train()
         yield Merge({me.peer: 1.0})
 
@@ -234,7 +235,7 @@ def test_the_order_of_a_sum_decides_its_last_bits(make_simulation):
     def script(me):
         weights = {(me.peer + place) % 6: share for place, share in enumerate((0.3, 0.5, 0.2))}
         yield Fetch(tuple(weights)[1:])
-        yield Try(weights)
+        yield ValidateMerge(weights)
         yield Merge(dict(reversed(weights.items())))
 
     with make_simulation(lambda: Script(script), initialisation="independent") as simulation:
@@ -250,10 +251,10 @@ def test_what_was_tried_is_only_what_was_merged(make_simulation, last_layers):
     def script(me):
         other = (me.peer + 1) % 6
         yield Fetch((other,))
-        yield Try({me.peer: 0.5, other: 0.5}, last_layers[0])
+        yield ValidateMerge({me.peer: 0.5, other: 0.5}, last_layers[0])
         yield Merge({me.peer: 0.5, other: 0.5}, last_layers[1])
         yield Train()
-        yield Try({me.peer: 0.5, other: 0.5})
+        yield ValidateMerge({me.peer: 0.5, other: 0.5})
         yield Merge({me.peer: 0.25, other: 0.75})
 
     with make_simulation(lambda: Script(script)) as simulation:

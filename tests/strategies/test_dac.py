@@ -12,12 +12,13 @@ from plans import drive
 
 from coterie.errors import ConfigError
 from coterie.strategies import make_strategy
-from coterie.strategies.dac import DAC, rescaled
+from coterie.strategies.dac import DAC, min_max
 from coterie.strategies.parts.merging import federated_similarity
-from coterie.strategies.parts.sampling import softmax_chances
-from coterie.strategies.parts.similarity import measure
+from coterie.strategies.parts.sampling import softmax_probabilities
+from coterie.strategies.parts.similarity import measure_similarities
 from coterie.strategies.parts.similarity_table import SimilarityTable
-from coterie.strategies.strategy import AskScore, Fetch, Me, Merge, Offer, Score, Train
+from coterie.strategies.requests import AskScore, Fetch, Merge, Offer, Score, Train
+from coterie.strategies.strategy import Me
 
 ME, K1, K2, M1, M2 = range(5)
 UNKNOWN = float("nan")
@@ -38,38 +39,42 @@ def offer(peer: int, table: dict[int, float] | None = None) -> Offer:
 
 def probabilities(similarities: list[float], tau: float, unseen: str = "zero") -> np.ndarray:
     peers = np.arange(len(similarities))
-    return np.exp(softmax_chances(peers, np.array(similarities), tau, unseen).log_probabilities)
+    return np.exp(
+        softmax_probabilities(peers, np.array(similarities), tau, unseen).log_probabilities
+    )
 
 
 def test_the_papers_example_of_two_hop_estimates():
     """s_i(k1)=1, s_i(k2)=10; k1 says m1=8; k2 says m1=2, m2=4: the more similar k2 is believed."""
     table = SimilarityTable()
     scores = {K1: 1.0, K2: 10.0}
-    table.measured(scores)
-    table.heard(me(), [offer(K1, {M1: 8.0}), offer(K2, {M1: 2.0, M2: 4.0})], scores)
+    table.record_scores(scores)
+    table.record_two_hop_estimates(
+        me(), [offer(K1, {M1: 8.0}), offer(K2, {M1: 2.0, M2: 4.0})], scores
+    )
     assert table.similarities(np.array([K1, K2, M1, M2])).tolist() == [1.0, 10.0, 2.0, 4.0]
     assert table.is_measured(np.array([K1, K2, M1, M2])).tolist() == [True, True, False, False]
 
 
 def test_a_measurement_is_never_overwritten_by_an_estimate():
     table = SimilarityTable()
-    table.measured({M1: 5.0, K1: 1.0})
-    table.heard(me(), [offer(K1, {M1: 99.0})], {K1: 1.0})
+    table.record_scores({M1: 5.0, K1: 1.0})
+    table.record_two_hop_estimates(me(), [offer(K1, {M1: 99.0})], {K1: 1.0})
     assert table.similarities(np.array([M1])).tolist() == [5.0]
 
 
 def test_an_estimate_is_refreshed_by_newer_ones_and_replaced_by_a_measurement():
     table = SimilarityTable()
     for value in (3.0, 4.0):
-        table.heard(me(), [offer(K1, {M1: value})], {K1: 1.0})
+        table.record_two_hop_estimates(me(), [offer(K1, {M1: value})], {K1: 1.0})
         assert table.similarities(np.array([M1])).tolist() == [value]
-    table.measured({M1: 7.0})
+    table.record_scores({M1: 7.0})
     assert table.similarities(np.array([M1])).tolist() == [7.0]
 
 
 def test_nobody_tells_me_about_myself():
     table = SimilarityTable()
-    table.heard(me(), [offer(K1, {ME: 50.0})], {K1: 1.0})
+    table.record_two_hop_estimates(me(), [offer(K1, {ME: 50.0})], {K1: 1.0})
     assert np.isnan(table.similarities(np.array([ME]))).all()
 
 
@@ -82,7 +87,7 @@ def test_nobody_tells_me_about_myself():
 def test_strangers_and_what_is_no_number_are_not_believed(message):
     """Somebody may tell me about a peer of number 10¹²: there is no such room in my table."""
     table = SimilarityTable()
-    table.heard(me(), [Offer(K1, 10, message)], {K1: 1.0})
+    table.record_two_hop_estimates(me(), [Offer(K1, 10, message)], {K1: 1.0})
     known = table.similarities(np.arange(5))
     assert known[M1] == 8.0
     assert np.isnan(np.delete(known, M1)).all()
@@ -98,14 +103,14 @@ def test_strangers_and_what_is_no_number_are_not_believed(message):
 ])  # fmt: skip
 def test_what_is_no_table_tells_nothing(message):
     table = SimilarityTable()
-    table.heard(me(), [Offer(K1, 10, message)], {K1: 1.0})
+    table.record_two_hop_estimates(me(), [Offer(K1, 10, message)], {K1: 1.0})
     assert np.isnan(table.similarities(np.arange(5))).all()
 
 
 def test_only_measurements_are_passed_on_unless_any_hops_are_wanted():
     table = SimilarityTable()
-    table.measured({K1: 1.0})
-    table.heard(me(), [offer(K1, {M1: 8.0})], {K1: 1.0})
+    table.record_scores({K1: 1.0})
+    table.record_two_hop_estimates(me(), [offer(K1, {M1: 8.0})], {K1: 1.0})
     assert table.message("two")["peers"].tolist() == [K1]
     assert table.message("any")["peers"].tolist() == [K1, M1]
     assert table.message("any")["similarities"].tolist() == [1.0, 8.0]
@@ -121,14 +126,14 @@ def test_softmax_does_not_overflow():
     large = probabilities([1.0, 0.5, UNKNOWN], 10_000)
     assert np.isfinite(large).all()
     np.testing.assert_allclose(large, [1, 0, 0], atol=1e-300)
-    chances = softmax_chances(np.arange(3), np.array([1.0, 0.5, UNKNOWN]), 10_000)
+    chances = softmax_probabilities(np.arange(3), np.array([1.0, 0.5, UNKNOWN]), 10_000)
     assert np.isfinite(chances.log_probabilities).all()
 
 
 @pytest.mark.parametrize("unseen", ["zero", "epsilon"])
 def test_the_largest_claims_do_not_overflow(unseen):
     """τ·s is beyond all numbers; whoever claims that is certain, and nothing is NaN."""
-    chances = softmax_chances(np.arange(3), np.array([1e308, -1e308, UNKNOWN]), 1e4, unseen)
+    chances = softmax_probabilities(np.arange(3), np.array([1e308, -1e308, UNKNOWN]), 1e4, unseen)
     expected = [1, 0, 0]
     np.testing.assert_allclose(np.exp(chances.log_probabilities), expected, atol=1e-5)
     assert chances.sample(np.random.default_rng(0), 3)[0] == 0
@@ -136,7 +141,7 @@ def test_the_largest_claims_do_not_overflow(unseen):
 
 def test_more_peers_are_sampled_than_have_a_representable_chance():
     """Under a large τ all but one probability underflow; m distinct peers are drawn anyway."""
-    chances = softmax_chances(np.arange(6), np.arange(6.0), 10_000)
+    chances = softmax_probabilities(np.arange(6), np.arange(6.0), 10_000)
     assert np.count_nonzero(np.exp(chances.log_probabilities)) == 1
     assert chances.sample(np.random.default_rng(0), 4) == (5, 4, 3, 2)
 
@@ -163,7 +168,7 @@ def test_at_first_everybody_is_equally_likely():
 )
 def test_chances_are_a_distribution_and_samples_are_distinct(similarities, tau, unseen, count):
     peers = np.arange(100, 100 + len(similarities))
-    chances = softmax_chances(peers, np.array(similarities), tau, unseen)
+    chances = softmax_probabilities(peers, np.array(similarities), tau, unseen)
     assert np.exp(chances.log_probabilities).sum() == pytest.approx(1.0)
     drawn = chances.sample(np.random.default_rng(0), count)
     assert len(set(drawn)) == len(drawn) == min(count, len(peers))
@@ -172,7 +177,7 @@ def test_chances_are_a_distribution_and_samples_are_distinct(similarities, tau, 
 
 def test_sampling_follows_the_distribution():
     """Drawing without replacement: the first draw follows p, the second p without the first."""
-    chances = softmax_chances(np.arange(3), np.log([0.6, 0.3, 0.1]), 1.0)
+    chances = softmax_probabilities(np.arange(3), np.log([0.6, 0.3, 0.1]), 1.0)
     rng = np.random.default_rng(0)
     draws = [chances.sample(rng, 2) for _ in range(20_000)]
     first = np.bincount([draw[0] for draw in draws], minlength=3) / len(draws)
@@ -193,35 +198,35 @@ def test_growing_temperature_depends_on_the_round_alone():
 
 def test_min_max_rescales_known_similarities():
     np.testing.assert_array_equal(
-        rescaled(np.array([2.0, UNKNOWN, 6.0, 4.0])), [0.0, UNKNOWN, 1.0, 0.5]
+        min_max(np.array([2.0, UNKNOWN, 6.0, 4.0])), [0.0, UNKNOWN, 1.0, 0.5]
     )
 
 
 def test_min_max_of_equal_similarities_is_uniform():
     strategy = DAC(rescale=True, tau=30)
-    strategy.table.measured({K1: 7.0, K2: 7.0})
-    chances = strategy.chances(me())
+    strategy.table.record_scores({K1: 7.0, K2: 7.0})
+    chances = strategy.sampling_probabilities(me())
     np.testing.assert_allclose(np.exp(chances.log_probabilities), 0.25)
 
 
 def test_fedsim_by_hand():
     """Weights ∝ p_i(k), own weight the largest of them: (.5, .5, .2) / 1.2 for p = .5 and .2."""
-    chances = softmax_chances(np.array([K1, K2, M1]), np.log([0.5, 0.2, 0.3]), 1.0)
+    chances = softmax_probabilities(np.array([K1, K2, M1]), np.log([0.5, 0.2, 0.3]), 1.0)
     weights = federated_similarity(me(), [offer(K1), offer(K2)], chances)
     assert weights == pytest.approx({ME: 0.5 / 1.2, K1: 0.5 / 1.2, K2: 0.2 / 1.2})
 
 
 def test_fedsim_of_vanishing_chances_keeps_their_proportions():
-    chances = softmax_chances(np.array([K1, K2, M1]), np.array([0.0, -1.0, 1000.0]), 1.0)
+    chances = softmax_probabilities(np.array([K1, K2, M1]), np.array([0.0, -1.0, 1000.0]), 1.0)
     weights = federated_similarity(me(), [offer(K1), offer(K2)], chances)
     total = 2 + math.exp(-1)
     assert weights == pytest.approx({ME: 1 / total, K1: 1 / total, K2: math.exp(-1) / total})
 
 
 def test_fedsim_alone():
-    assert federated_similarity(me(), [], softmax_chances(np.arange(1), np.zeros(1), 1.0)) == {
-        ME: 1.0
-    }
+    assert federated_similarity(
+        me(), [], softmax_probabilities(np.arange(1), np.zeros(1), 1.0)
+    ) == {ME: 1.0}
 
 
 def play(strategy: DAC, losses: dict[int, float], tables: dict[int, dict[int, float]]) -> list:
@@ -304,7 +309,7 @@ def test_cosine_of_gradients_asks_for_what_alpha_needs(alpha, metrics):
     strategy = DAC(fetches=2, metric="cosine-gradients", alpha=alpha)
     asked = play(strategy, LOSSES, {})
     assert [request.metric for request in asked if isinstance(request, Score)] == metrics
-    assert strategy.needs() == set(metrics)
+    assert strategy.required_metrics() == set(metrics)
     chosen = np.array(asked[0].peers)
     np.testing.assert_allclose(
         strategy.table.similarities(chosen), [LOSSES[peer] for peer in chosen]
@@ -318,14 +323,14 @@ def test_cosine_of_gradients_by_hand(alpha, expected):
     found = {}
 
     def measuring():
-        found.update((yield from measure([offer(K1)], "cosine-gradients", alpha)))
+        found.update((yield from measure_similarities([offer(K1)], "cosine-gradients", alpha)))
 
     drive(measuring(), lambda request: {K1: cosines[request.metric]})
     assert found == pytest.approx({K1: expected})
 
 
 def test_a_peer_without_one_of_both_changes_is_not_known():
-    measuring = measure([offer(K1), offer(K2)], "cosine-gradients", 0.5)
+    measuring = measure_similarities([offer(K1), offer(K2)], "cosine-gradients", 0.5)
     next(measuring)
     measuring.send({K1: 0.5, K2: 0.5})
     with pytest.raises(StopIteration) as finished:
@@ -341,10 +346,10 @@ def test_a_negative_cosine_is_a_value():
 
 
 def test_fedsim_uses_the_distribution_the_peers_were_sampled_from():
-    """p_i of before this round's measurements, not after."""
+    """p_i of before this round's metrics_for, not after."""
     strategy = DAC(fetches=4, merge="fedsim", tau=1)
-    strategy.table.measured({K1: 1.0, K2: 2.0})
-    before = strategy.chances(me())
+    strategy.table.record_scores({K1: 1.0, K2: 2.0})
+    before = strategy.sampling_probabilities(me())
     (merge,) = (r for r in play(strategy, LOSSES, {}) if isinstance(r, Merge))
     expected = federated_similarity(me(), [offer(p) for p in (K1, K2, M1, M2)], before)
     assert merge.weights == pytest.approx(expected)

@@ -15,7 +15,8 @@ from coterie.learning.trainer import TrainingSettings
 from coterie.strategies.dac import DAC
 from coterie.strategies.hast import HAST
 from coterie.strategies.random import Random
-from coterie.strategies.strategy import Fetch, Me, Merge, Offer, Plan, Score, Strategy, Train
+from coterie.strategies.requests import Fetch, Merge, Offer, Plan, Score, Train
+from coterie.strategies.strategy import Me, Strategy
 
 NUM_PEERS = 8
 
@@ -52,7 +53,7 @@ def test_a_round_in_order():
 def test_the_second_step_prefers_similar_peers():
     """With a large τ, the best of those known are taken, and they are measured and stored too."""
     strategy = HAST(fetches=3, tau=1e6)
-    strategy.table.measured({peer: 1 / loss for peer, loss in LOSSES.items()})
+    strategy.table.record_scores({peer: 1 / loss for peer, loss in LOSSES.items()})
     asked = play(strategy, LOSSES)
     assert set(asked[3].peers) == {1, 2, 3}
 

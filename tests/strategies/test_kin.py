@@ -7,8 +7,16 @@ from worlds import assert_same_table, layered_module, metrics_of
 
 from coterie.strategies.kin.average_or_adopt import average_or_adopt
 from coterie.strategies.kin.kin import Kin
-from coterie.strategies.kin.paired_test import against, against_the_best
-from coterie.strategies.strategy import Fetch, Listen, Merge, Tell, Train, Try, Validate
+from coterie.strategies.kin.paired_test import compare, compare_with_best
+from coterie.strategies.requests import (
+    Fetch,
+    Merge,
+    ReceiveReports,
+    Report,
+    Train,
+    Validate,
+    ValidateMerge,
+)
 
 PARTS = [name for name, value in Kin().options().items() if value is True]
 
@@ -25,7 +33,7 @@ class TestAverageOrAdopt:
     def test_a_good_average_is_taken(self):
         asked, weights = self.weights([self.mine])
         assert weights == {0: 1 / 1.75, 1: 0.75 / 1.75}
-        assert [type(each) for each in asked] == [Try]
+        assert [type(each) for each in asked] == [ValidateMerge]
 
     def test_strangers_have_no_part_in_it(self):
         _, weights = self.weights([self.mine])
@@ -74,7 +82,7 @@ class Network:
 
     def answer(self, request):
         match request:
-            case Listen():
+            case ReceiveReports():
                 return {4: 1.0}
             case Train(last_layers=None):
                 self.mine = self.mine + losses(*[self.harm + 1, self.harm - 1] * 10)
@@ -86,14 +94,14 @@ class Network:
             case Validate(peers=peers, data=data):
                 answers = self.models[data]
                 return {peer: answers[self.fetched.index(peer)] for peer in peers}
-            case Try():
+            case ValidateMerge():
                 return self.mine
         return None
 
     def play(self, kin):
         """Return what Kin asked, and q in the order in which models were fetched."""
         asked, _ = played(kin.round(me(num_samples=30)), self.answer)
-        return asked, kin.table.of(np.array(self.fetched)).tolist()
+        return asked, kin.table.test_results(np.array(self.fetched)).tolist()
 
 
 mine, same = Network.mine, Network.same
@@ -107,9 +115,9 @@ def test_a_round_by_hand():
     asked, verdicts = network.play(kin)
     good, bad = network.fetched
     kinds = [type(each) for each in asked]
-    judging, merging = [Validate, Validate, Tell], [Try, Merge]
+    judging, merging = [Validate, Validate, Report], [ValidateMerge, Merge]
     training = [Validate, Train, Validate, Train]
-    assert kinds == [Validate, Listen, Fetch, *judging, *merging, *training]
+    assert kinds == [Validate, ReceiveReports, Fetch, *judging, *merging, *training]
     assert asked[5].values == dict(zip(network.fetched, verdicts, strict=True))
     assert verdicts[0] > 0.5 > verdicts[1] == 0.0
     assert sorted(asked[7].weights) == sorted([0, good])
@@ -154,15 +162,15 @@ class TestWhoIsKnownWell:
 
     @property
     def by_validation(self):
-        return against_the_best(self.theirs, {})
+        return compare_with_best(self.theirs, {})
 
     def compared(self, *well_known, trust=True):
         """Return who is measured on training data, and q of all."""
         kin = Kin(fetches=3, trust=trust)
-        kin.table.grow_older(me(), 1.0, len(mine))
+        kin.table.start_round(me(), 1.0, len(mine))
         for _ in range(20):
-            kin.table.judged(dict.fromkeys(well_known, 0.99))
-        asked, found = played(kin._compare(self.theirs), lambda request: self.practised)
+            kin.table.record_test_results(dict.fromkeys(well_known, 0.99))
+        asked, found = played(kin._compare_with_best(self.theirs), lambda request: self.practised)
         assert {each.data for each in asked} <= {"train"}
         return [each.peers for each in asked], found
 
@@ -174,7 +182,7 @@ class TestWhoIsKnownWell:
         asked, found = self.compared(1, 2)
         pair = {peer: self.theirs[peer] for peer in (1, 3)}
         assert asked == [(1, 3)]
-        assert found == self.by_validation | against_the_best(pair, self.practised)
+        assert found == self.by_validation | compare_with_best(pair, self.practised)
         assert found[3] < 0.5
 
     def test_is_not_measured_again_for_a_stranger_if_it_is_not_the_best(self):
@@ -190,7 +198,7 @@ def test_who_is_as_good_as_mine_but_not_as_the_best_is_no_kin():
     network = Network([mine - same, mine + same], [PRACTISED, PRACTISED + losses(3, 4).repeat(5)])
     _, verdicts = network.play(Kin(fetches=2))
     theirs, practised = (dict(enumerate(network.models[data])) for data in ("validation", "train"))
-    alone, rivals = against(theirs, mine), against_the_best(theirs, practised)
+    alone, rivals = compare(theirs, mine), compare_with_best(theirs, practised)
     assert alone[1] > 0.5 > rivals[1]
     assert verdicts == [min(alone[0], rivals[0]), rivals[1]]
 
@@ -200,7 +208,7 @@ def test_the_best_of_them_is_no_kin_unless_it_is_as_good_as_mine():
     network = Network([worse, worse + same], [PRACTISED, PRACTISED])
     _, verdicts = network.play(Kin(fetches=2))
     theirs, practised = (dict(enumerate(network.models[data])) for data in ("validation", "train"))
-    alone, rivals = against(theirs, mine), against_the_best(theirs, practised)
+    alone, rivals = compare(theirs, mine), compare_with_best(theirs, practised)
     assert min(rivals.values()) > 0.5 > max(alone.values())
     assert verdicts == [alone[0], alone[1]]
 
@@ -208,7 +216,7 @@ def test_the_best_of_them_is_no_kin_unless_it_is_as_good_as_mine():
 def in_silence(request):
     """Nobody says or offers anything."""
     match request:
-        case Listen():
+        case ReceiveReports():
             return {}
         case Fetch():
             return []
@@ -225,10 +233,10 @@ def test_when_nobody_answers_nobody_is_judged():
 
 def test_what_is_known_fades_as_a_round_begins():
     kin = Kin(fetches=2)
-    kin.table.grow_older(me(), 1.0, num_samples=10_000)
-    kin.table.judged({3: 0.9})
+    kin.table.start_round(me(), 1.0, num_samples=10_000)
+    kin.table.record_test_results({3: 0.9})
     played(kin.round(me()), in_silence)
-    chances = kin.table.chances(np.array([3, 4]))
+    chances = kin.table.similarity_probabilities(np.array([3, 4]))
     known, unknown = np.log(chances / (1 - chances))
     # Five others, two at a time: it takes 2.5 rounds to meet everybody.
     assert known - unknown == pytest.approx(np.log(9) * np.exp(-1 / 2.5))
@@ -236,11 +244,11 @@ def test_what_is_known_fades_as_a_round_begins():
 
 def test_the_promising_are_fetched_and_the_unknown_tried():
     kin = Kin(fetches=3)
-    kin.table.grow_older(me(known=30), period=10.0, num_samples=100)
-    kin.table.judged({k: 0.99 if k <= 3 else 0.0 for k in range(1, 20)})
+    kin.table.start_round(me(known=30), period=10.0, num_samples=100)
+    kin.table.record_test_results({k: 0.99 if k <= 3 else 0.0 for k in range(1, 20)})
     counts = np.zeros(30)
     for seed in range(400):
-        for peer in kin.chosen(me(known=30, seed=seed)):
+        for peer in kin.sample_peers(me(known=30, seed=seed)):
             counts[peer] += 1
     assert counts[0] == 0
     assert counts[1:4].mean() > 2 * counts[20:].mean() > 2 * counts[4:20].mean() > 0
@@ -248,12 +256,12 @@ def test_the_promising_are_fetched_and_the_unknown_tried():
 
 def test_a_jump_of_my_own_loss_makes_it_forget():
     kin = Kin()
-    kin.table.grow_older(me(), period=1.0, num_samples=100)
-    kin.table.judged({1: 0.9})
+    kin.table.start_round(me(), period=1.0, num_samples=100)
+    kin.table.record_test_results({1: 0.9})
     calm = np.linspace(0.9, 1.1, 50, dtype=np.float32)
-    kin._notice(calm)
+    kin._detect_shift(calm)
     assert len(kin.neighbours()) == 1
-    kin._notice(calm + 3)
+    kin._detect_shift(calm + 3)
     assert len(kin.neighbours()) == 0
 
 
@@ -272,26 +280,26 @@ class TestParts:
     def test_trust(self):
         """Also who is known well has to prove itself on training data."""
         known = TestWhoIsKnownWell()
-        found = against_the_best(known.theirs, known.practised)
+        found = compare_with_best(known.theirs, known.practised)
         assert known.compared(1, 2, 3, trust=False) == ([(1, 2, 3)], found)
         assert found[3] < 0.5
 
     def test_replies(self):
         asked, _ = self.asked_without("replies")
-        assert Tell not in map(type, asked)
+        assert Report not in map(type, asked)
 
     def test_hearsay(self):
         _, deaf = self.asked_without("hearsay")
         _, hearing = self.asked_without("replies")
         assert deaf.message() == {}
         assert len(hearing.message()["peers"]) > 0
-        said = [kin.table.chances(np.array([5]))[0] for kin in (deaf, hearing)]
+        said = [kin.table.similarity_probabilities(np.array([5]))[0] for kin in (deaf, hearing)]
         assert said[0] < said[1]
 
     def test_adopt(self):
         asked, _ = self.asked_without("adopt")
         (weights,) = [each.weights for each in asked if isinstance(each, Merge)]
-        assert Try not in map(type, asked)
+        assert ValidateMerge not in map(type, asked)
         assert weights[0] == pytest.approx(30 / 50)  # by numbers of samples, 30 and twice 10
 
     def test_restraint(self):
@@ -328,9 +336,9 @@ def test_every_part_changes_results(make_simulation):
 
 def test_beliefs_say_which_verdicts_are_my_own():
     kin = Kin()
-    kin.table.judged({1: 0.9})
-    kin.table.told(me(), {2: 0.8})
-    beliefs = kin.beliefs(me())
+    kin.table.record_test_results({1: 0.9})
+    kin.table.record_reports(me(), {2: 0.8})
+    beliefs = kin.estimates(me())
     assert beliefs.peers.tolist() == [1, 2]
     assert beliefs.similarities.tolist() == [0.9, 0.8]
     assert beliefs.measured.tolist() == [True, False]

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.strategies.parts.merging import federated_average, normalised
-from coterie.strategies.parts.sampling import uniform
-from coterie.strategies.strategy import GroundTruth, Me, Offer
+from coterie.strategies.parts.merging import federated_average, normalise
+from coterie.strategies.parts.sampling import sample_uniformly
+from coterie.strategies.requests import Offer
+from coterie.strategies.strategy import GroundTruth, Me
 
 
 def me(num_samples: int = 30) -> Me:
@@ -28,7 +29,7 @@ def test_nobody_answered_leaves_my_own_model():
 
 @given(st.dictionaries(st.integers(0, 99), st.floats(1e-6, 1e9), min_size=1))
 def test_normalised_amounts_sum_to_one_and_keep_their_proportions(amounts):
-    weights = normalised(amounts)
+    weights = normalise(amounts)
     assert sum(weights.values()) == pytest.approx(1.0)
     first = next(iter(amounts))
     for peer, amount in amounts.items():
@@ -38,7 +39,7 @@ def test_normalised_amounts_sum_to_one_and_keep_their_proportions(amounts):
 @given(st.sets(st.integers(0, 10**6), max_size=40), st.integers(0, 50), st.integers(0, 2**32))
 def test_uniform_draws_distinct_candidates(candidates, count, seed):
     known = np.array(sorted(candidates), dtype=np.int64)
-    chosen = uniform(np.random.default_rng(seed), known, count)
+    chosen = sample_uniformly(np.random.default_rng(seed), known, count)
     assert len(set(chosen)) == len(chosen) == min(count, len(candidates))
     assert set(chosen) <= candidates
     assert all(type(peer) is int for peer in chosen)
@@ -48,7 +49,7 @@ def test_uniform_is_uniform():
     rng = np.random.default_rng(0)
     counts = np.zeros(10)
     for _ in range(5000):
-        counts[list(uniform(rng, np.arange(10), 3))] += 1
+        counts[list(sample_uniformly(rng, np.arange(10), 3))] += 1
     assert np.abs(counts - 1500).max() < 5 * np.sqrt(1500 * 0.7)
 
 

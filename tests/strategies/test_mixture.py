@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.strategies.parts.mixture import similar_ones
+from coterie.strategies.parts.mixture import find_similar
 
 
 def found(neighbours: list[float], others: list[float]) -> list[float]:
     """Return the scores that come out as similar, starting from neighbours and others."""
     scores = np.array([*neighbours, *others])
     believed = np.arange(len(scores)) < len(neighbours)
-    return sorted(scores[similar_ones(scores, believed)].tolist())
+    return sorted(scores[find_similar(scores, believed)].tolist())
 
 
 def test_strangers_like_the_neighbours_are_found_and_the_others_are_not():
@@ -37,7 +37,7 @@ def test_known_mixtures_are_told_apart(seed):
     is_similar = rng.random(200) < 0.4
     scores = np.where(is_similar, rng.normal(1, 0.1, 200), rng.normal(0, 0.3, 200))
     believed = np.where(rng.random(200) < 0.25, ~is_similar, is_similar)
-    assert (similar_ones(scores, believed) == is_similar).mean() > 0.95
+    assert (find_similar(scores, believed) == is_similar).mean() > 0.95
 
 
 def test_one_step_by_hand():
@@ -103,22 +103,22 @@ def test_without_neighbours_nobody_is_found():
 
 
 def test_equal_scores_tell_nothing():
-    assert similar_ones(np.full(4, 0.5), np.array([True, False, True, False])).tolist() == [
+    assert find_similar(np.full(4, 0.5), np.array([True, False, True, False])).tolist() == [
         True, False, True, False,
     ]  # fmt: skip
-    assert not similar_ones(np.zeros(2), np.zeros(2, bool)).any()
+    assert not find_similar(np.zeros(2), np.zeros(2, bool)).any()
 
 
 def test_scores_that_are_no_numbers_change_nothing_and_are_not_found():
     rng = np.random.default_rng(0)
     scores = rng.normal([1] * 5 + [0] * 5, 0.1)
     believed = np.arange(10) < 3
-    plain = similar_ones(scores, believed)
+    plain = find_similar(scores, believed)
     strange = np.array([np.nan, np.inf, -np.inf])
-    mixed = similar_ones(np.concatenate([strange, scores]), np.concatenate([[True] * 3, believed]))
+    mixed = find_similar(np.concatenate([strange, scores]), np.concatenate([[True] * 3, believed]))
     assert not mixed[:3].any()
     np.testing.assert_array_equal(mixed[3:], plain)
-    assert not similar_ones(strange, np.ones(3, bool)).any()
+    assert not find_similar(strange, np.ones(3, bool)).any()
 
 
 def test_huge_scores_do_not_overflow():
@@ -134,8 +134,8 @@ scores_and_start = st.lists(st.tuples(score, st.booleans()), min_size=1, max_siz
 def test_the_better_class_wins_at_any_scale(pairs, scale):
     scores = np.array([score for score, _ in pairs])
     believed = np.array([is_believed for _, is_believed in pairs])
-    similar = similar_ones(scores, believed)
-    np.testing.assert_array_equal(similar_ones(scores * scale, believed), similar)
+    similar = find_similar(scores, believed)
+    np.testing.assert_array_equal(find_similar(scores * scale, believed), similar)
     if believed.any():
         assert similar.any()
     if scores.min() < scores.max() and (similar != believed).any() and not similar.all():

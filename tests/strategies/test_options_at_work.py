@@ -11,17 +11,8 @@ from plans import drive
 from coterie.strategies import make_strategy
 from coterie.strategies.gossip import Gossip
 from coterie.strategies.pens import PENS
-from coterie.strategies.strategy import (
-    AskScore,
-    Fetch,
-    Me,
-    Merge,
-    Offer,
-    Receive,
-    Score,
-    Send,
-    Train,
-)
+from coterie.strategies.requests import AskScore, Fetch, Merge, Offer, Receive, Score, Send, Train
+from coterie.strategies.strategy import Me
 
 NUM_PEERS = 9
 UNKNOWN = 8
@@ -119,7 +110,7 @@ def test_alpha_says_which_changes_are_compared(name, alpha, metrics):
     strategy = make_strategy(name, options)
     asked = play(strategy)
     assert {request.metric for request in asked if isinstance(request, Score)} == metrics
-    assert strategy.needs() == metrics
+    assert strategy.required_metrics() == metrics
 
 
 def test_pens_explores_through_the_last_round_of_step_1_and_then_trains_as_configured():

@@ -9,7 +9,8 @@ from worlds import assert_same_table, metrics_of
 
 from coterie.strategies.oracle import Oracle
 from coterie.strategies.parts.merging import federated_average
-from coterie.strategies.strategy import Fetch, GroundTruth, Merge, Offer, Train, Try, Validate
+from coterie.strategies.requests import Fetch, Merge, Offer, Train, Validate, ValidateMerge
+from coterie.strategies.strategy import GroundTruth
 
 MINE = losses(*[1.0, 1.2] * 10)
 RUINED = MINE + losses(*[4.0, 6.0] * 10)
@@ -28,7 +29,7 @@ def round_of(oracle, tried=MINE, theirs=MINE):
                 return offers(peers)
             case Validate(peers=peers):
                 return {peer: theirs if peer else MINE for peer in peers}
-            case Try():
+            case ValidateMerge():
                 return tried
         return None
 
@@ -50,7 +51,7 @@ def test_with_adopt_everybody_of_the_cluster_is_averaged_alike():
     assert rest == [
         Validate((0,)),
         Validate(fetch.peers),
-        Try(average),
+        ValidateMerge(average),
         Merge(average),
         Train(),
     ]

@@ -12,7 +12,8 @@ from plans import drive
 from coterie.errors import ConfigError
 from coterie.strategies import make_strategy
 from coterie.strategies.panm import PANM
-from coterie.strategies.strategy import Fetch, Me, Merge, Offer, Score, Train
+from coterie.strategies.requests import Fetch, Merge, Offer, Score, Train
+from coterie.strategies.strategy import Me
 
 NUM_PEERS = 21
 KIND = set(range(1, 9))
@@ -85,7 +86,7 @@ def test_stage_1_ends_with_the_most_similar_of_all():
 def test_a_silent_neighbour_keeps_its_place_but_is_not_merged():
     strategy = PANM(fetches=2)
     strategy.members = np.array([1, 2])
-    strategy.table.measured({1: 1 / LOSSES[1], 2: 1 / LOSSES[2]})
+    strategy.table.record_scores({1: 1 / LOSSES[1], 2: 1 / LOSSES[2]})
     asked = play(strategy, 1, silent=frozenset({1}))
     assert strategy.neighbours().tolist() == [1, 2]
     assert merged(asked) == {2}
@@ -94,7 +95,7 @@ def test_a_silent_neighbour_keeps_its_place_but_is_not_merged():
 def test_a_silent_stranger_is_not_made_a_neighbour():
     """Not even if it did well when I met it long ago."""
     strategy = PANM(fetches=5, candidates=20)
-    strategy.table.measured({1: 100.0})
+    strategy.table.record_scores({1: 100.0})
     play(strategy, 1, silent=frozenset({1}))
     assert strategy.neighbours().tolist() == [2, 3, 4, 5, 6]
 
@@ -216,7 +217,7 @@ def test_losses_that_are_no_numbers_are_not_known():
 def test_fedsim_by_hand():
     """Weights ∝ softmax(τ·s) of what was measured last, my own the largest of them."""
     strategy = with_bag(1, 2, merge="fedsim", tau=2.0, em_every=1000)
-    strategy.table.measured({1: 1.0, 2: 0.5})
+    strategy.table.record_scores({1: 1.0, 2: 0.5})
     (merge,) = (request for request in play(strategy, 1) if isinstance(request, Merge))
     smaller = math.exp(-1.0)
     total = 2 + smaller

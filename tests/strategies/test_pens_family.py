@@ -7,10 +7,11 @@ import pytest
 from plans import drive
 
 from coterie.errors import ConfigError
-from coterie.strategies.greedy import Greedy, best
+from coterie.strategies.greedy import Greedy, most_similar
 from coterie.strategies.pens import PENS
 from coterie.strategies.random_weighted import RandomWeighted
-from coterie.strategies.strategy import AskScore, Fetch, Me, Merge, Offer, Score, Strategy, Train
+from coterie.strategies.requests import AskScore, Fetch, Merge, Offer, Score, Train
+from coterie.strategies.strategy import Me, Strategy
 
 NUM_PEERS = 11
 ACCURACIES = {peer: peer / 10 for peer in range(1, NUM_PEERS)}
@@ -72,7 +73,7 @@ def test_greedy_selects_among_those_that_answered():
 
 
 def test_best_keeps_the_order_of_equals():
-    assert best({4: 0.5, 2: 0.5, 3: 0.9}, 2) == (3, 4)
+    assert most_similar({4: 0.5, 2: 0.5, 3: 0.9}, 2) == (3, 4)
 
 
 def test_epsilon_greedy_swaps_a_binomial_number():

@@ -10,18 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from coterie.strategies.deluded import Deluded
-from coterie.strategies.strategy import (
-    Beliefs,
-    Me,
-    Message,
-    Metric,
-    Plan,
-    Request,
-    State,
-    Strategy,
-    Tell,
-)
+from coterie.strategies.options import State
+from coterie.strategies.requests import Message, Metric, Plan, Report, Request
+from coterie.strategies.strategy import Estimates, Me, Strategy
+from coterie.strategies.wrong_cluster import WrongCluster
 
 
 class Impostor(Strategy):
@@ -52,17 +44,17 @@ class Impostor(Strategy):
         """Say what the honest strategy says."""
         return self.honest.message()
 
-    def needs(self) -> frozenset[Metric]:
+    def required_metrics(self) -> frozenset[Metric]:
         """Return the metrics of the honest strategy."""
-        return self.honest.needs()
+        return self.honest.required_metrics()
 
     def neighbours(self) -> npt.NDArray[np.int64] | None:
         """Return the list of the honest strategy."""
         return self.honest.neighbours()
 
-    def beliefs(self, me: Me) -> Beliefs | None:
+    def estimates(self, me: Me) -> Estimates | None:
         """Return what the honest strategy believes."""
-        return self.honest.beliefs(self._told(me))
+        return self.honest.estimates(self._told(me))
 
     def save(self) -> State:
         """Return what the honest strategy remembers; an impostor goes by the round alone."""
@@ -82,7 +74,7 @@ class DeludedImpostor(Impostor):
     """For strategies that have no such option."""
 
     def _misbehave(self, me: Me) -> Plan:
-        return Deluded(getattr(self.honest, "fetches", self.usual_fetches)).round(me)
+        return WrongCluster(getattr(self.honest, "fetches", self.usual_fetches)).round(me)
 
 
 class Liar(Impostor):
@@ -98,8 +90,8 @@ class Liar(Impostor):
                 request: Request = plan.send(answer)
             except StopIteration:
                 return
-            if isinstance(request, Tell):
-                request = Tell({peer: 1.0 - value for peer, value in request.values.items()})
+            if isinstance(request, Report):
+                request = Report({peer: 1.0 - value for peer, value in request.values.items()})
             answer = yield request
 
     def message(self) -> Message:

@@ -71,8 +71,8 @@ def continuable(folder: Path) -> Iterator[None]:
 
 def _show_results(experiment: Experiment, preset: str) -> None:
     """Show what the finished runs reached."""
-    from coterie.experiments.sweep import report
     from coterie.reports.final_table import final_table
+    from coterie.reports.sweep_tables import report
     from coterie.results.published_comparison import comparison
     from coterie.results.result_columns import group_warnings
 

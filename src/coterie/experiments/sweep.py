@@ -5,24 +5,17 @@ from __future__ import annotations
 import itertools
 import math
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import yaml
-from rich.table import Table
-from rich.text import Text
 
 from coterie.errors import ConfigError
 from coterie.experiments.config import RunConfig, scenario_key
-from coterie.experiments.experiment import Experiment, Grid
 from coterie.experiments.presets.preset import Preset, Variant
-from coterie.results.sweep_points import Point, Trial, csv_text, points, select, sweep_table
-from coterie.storage.files import write_text
 from coterie.storage.yaml_text import parse_yaml
 
 MAX_RUNS = 1000
-RESULTS = "results.csv"
 MAX_NAME = 40
 """How many characters of a value stand in a folder's name."""
 _INSTEAD = {
@@ -102,57 +95,6 @@ def grid(
     places = {key: n for n, key in enumerate(dict.fromkeys(map(scenario_key, configs)))}
     configs.sort(key=lambda config: places[scenario_key(config)])
     return configs, _unique([_name(config, list(varied)) for config in configs])
-
-
-def trials(experiment: Experiment) -> list[Trial]:
-    """Return what varies in each run of a sweep, and what it reached."""
-    keys = experiment.grid.varied if experiment.grid else ()
-    return [
-        Trial(
-            run.folder.name,
-            run.config.label,
-            run.config.seed,
-            {key: value_of(run.config, key) for key in keys},
-            run.read_summary(),
-        )
-        for run in experiment.runs
-    ]
-
-
-def report(experiment: Experiment, title: str) -> list[Table | Text]:
-    """Write the results of a sweep to its folder, and return what is shown of them."""
-    all_trials = trials(experiment)
-    write_text(experiment.folder / RESULTS, csv_text(all_trials))
-    found = points(all_trials)
-    asked = experiment.grid or Grid(varied=())
-    best = select(found) if asked.select else {}
-    shown: list[Table | Text] = [
-        sweep_table(title, key, found, list(best.values())) for key in asked.varied
-    ]
-    for label, point in best.items():
-        chosen = ", ".join(f"{k}={v}" for k, v in point.values.items() if v is not None)
-        with_what = f" with {chosen}" if chosen else ""
-        shown.append(Text(f"{label}: best by validation{with_what}. Run it again:"))
-        shown.append(Text(f"  {run_command(experiment, point)}"))
-    shown.append(Text(f"One line per run: {experiment.folder / RESULTS}"))
-    return shown
-
-
-def run_command(experiment: Experiment, point: Point) -> str:
-    """Return what to type to run the setting of a point again, with the same seeds."""
-    asked = experiment.grid or Grid(varied=())
-    seeds = sorted({trial.seed for trial in point.trials})
-    words = ["coterie", "run", experiment.runs[0].config.preset, "--strategy", point.label]
-    words += ["--seeds", str(len(seeds))] if len(seeds) > 1 else []
-    words += ["--seed", str(seeds[0])] if seeds[0] else []
-    words += ["--scale", repr(asked.scale)] if asked.scale != 1 else []
-    fixed = {key: written(value) for key, value in asked.changes.items()}
-    (config,) = (r.config for r in experiment.runs if r.folder.name == point.trials[0].run)
-    for key, value in {**fixed, **point.values}.items():
-        # What this strategy does not have was for others, and would be refused.
-        if value is not None and value_of(config, key) is not None:
-            words += ["--set", f"{key}={value}"]
-    return shlex.join(words)
 
 
 def value_of(config: RunConfig, key: str) -> str | None:

@@ -137,7 +137,7 @@ def _load(text: str) -> list[str]:
     if not found:
         raise ConfigError(
             f"{OPTION} {text}: there is no {wanted or 'strategy'} in it. A strategy is a class "
-            "derived from coterie.strategies.strategy.Strategy that has a name."
+            "derived from coterie.strategies.Strategy that has a name."
         )
     for kind in found.values():
         _register(kind, text)

@@ -22,7 +22,7 @@ from coterie.peer.transport.service_interface import PulledModel
 from coterie.peer.transport_settings import DeadlineSettings
 from coterie.peer.types import PeerKey
 from coterie.peer.wire.model import ONLY_MODEL, Model, Part, Phase
-from coterie.strategies.strategy import PEERS, Message
+from coterie.strategies.requests import PEERS, Message
 
 AWAIT_SECONDS = 5.0
 """Longest wait of one call. A peer that died in the meantime is noticed at the next call."""

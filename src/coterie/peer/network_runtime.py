@@ -20,20 +20,20 @@ from coterie.runtime.driver import NUMBER_BYTES, Answers, Runtime
 from coterie.runtime.model_store import State
 from coterie.runtime.round import Round
 from coterie.runtime.scoring import cosine, distance
-from coterie.strategies.strategy import (
+from coterie.strategies.requests import (
     AskScore,
     Fetch,
-    Listen,
     Merge,
     Metric,
     Offer,
     Receive,
+    ReceiveReports,
+    Report,
     Score,
     Send,
-    Strategy,
-    Tell,
     Train,
 )
+from coterie.strategies.strategy import Strategy
 
 ME = 0
 """The only row of the state, and this peer's own number: others are numbered from 1."""
@@ -58,7 +58,7 @@ class NetworkRuntime(Runtime):
         samples_ratio: float = math.inf,
     ) -> None:
         super().__init__(state, [strategy])
-        state.keep_for(strategy.needs())
+        state.keep_for(strategy.required_metrics())
         self._bridge = bridge
         self._every_seconds = every_seconds
         self._samples_ratio = samples_ratio
@@ -125,7 +125,7 @@ class NetworkRuntime(Runtime):
 
     def _parts(self) -> frozenset[Part]:
         """Return the parts to fetch from others: updates only if the strategy compares them."""
-        needs = self.strategies[ME].needs()
+        needs = self.strategies[ME].required_metrics()
         from_others = self._state.settings.initialisation == "independent"
         wanted = {Part.MODEL, Part.MESSAGE}
         if "cosine-last-update" in needs:
@@ -210,14 +210,14 @@ class NetworkRuntime(Runtime):
                 now.exchanges.add("probe", scorer, ME, size, delivered=True)
         return {ME: {scorer: value for scorer, value in values.items() if not math.isnan(value)}}
 
-    def _tell(self, now: Round, requests: dict[int, Tell]) -> Answers:
+    def _report(self, now: Round, requests: dict[int, Report]) -> Answers:
         request = requests[ME]
         self._check_targets(now, ME, request)
         for other in self._bridge.tell(request.values, now.number):
             now.exchanges.replied(ME, other, NUMBER_BYTES)
         return {}
 
-    def _listen(self, now: Round, requests: dict[int, Listen]) -> Answers:
+    def _receive_reports(self, now: Round, requests: dict[int, ReceiveReports]) -> Answers:
         return {ME: self._bridge.listen(now.number)}
 
     def _send(self, now: Round, requests: dict[int, Send]) -> Answers:

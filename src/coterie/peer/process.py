@@ -92,7 +92,7 @@ class RunningPeer:
             self._address_book,
             layout,
             config.network,
-            told_range=self._strategy.told_range,
+            told_range=self._strategy.report_range,
             table_ranges=self._strategy.table_ranges,
         )
         self._peer_run = PeerRun(folder, self._address_book, config.rounds)
@@ -107,9 +107,9 @@ class RunningPeer:
         scorer = ModelScorer(self._data, self._build, self._config.training, self._tell)
         service = PeerService(
             scorer,
-            answers_scores=self._strategy.asks_others(),
-            takes_pushes=self._strategy.takes_pushes,
-            listens=self._strategy.listens,
+            answers_scores=self._strategy.asks_for_scores(),
+            takes_pushes=self._strategy.receives_models,
+            listens=self._strategy.receives_reports,
             largest_inbox=self._config.network.limits.inbox_models,
         )
         client = PeerClient(self._context)

@@ -20,7 +20,7 @@ def check_targets(
             f"best_by = {settings.best_by} needs classes, but these data have values to predict; "
             "use best_by = loss."
         )
-    if isinstance(strategy, Strategy) and "accuracy" in strategy.needs():
+    if isinstance(strategy, Strategy) and "accuracy" in strategy.required_metrics():
         other = (
             "set strategy.metric to inverse-loss."
             if "metric" in strategy.options()

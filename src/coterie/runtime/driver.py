@@ -14,31 +14,30 @@ from coterie.errors import StrategyError
 from coterie.learning.trainer import EvaluateJob, Evaluation, Matrix, ModelReference, TrainJob
 from coterie.randomness import generator, key_bits
 from coterie.runtime.best_models import Peers, copy_rows
-from coterie.runtime.estimates import belief_columns
+from coterie.runtime.estimates import estimate_columns
 from coterie.runtime.model_store import State
 from coterie.runtime.round import Round
-from coterie.strategies.strategy import (
+from coterie.strategies.requests import (
     AskScore,
     Depth,
     Fetch,
-    Listen,
-    Me,
     Merge,
     Plan,
     Receive,
+    ReceiveReports,
+    Report,
     Request,
     Score,
     Send,
-    Strategy,
-    Tell,
     Train,
-    Try,
     Validate,
+    ValidateMerge,
 )
+from coterie.strategies.strategy import Me, Strategy
 
 Answers = dict[int, Any]
 NUMBER_BYTES = 8
-"""What a peer tells another by `Tell`."""
+"""What a peer tells another by `Report`."""
 
 
 class Runtime(ABC):
@@ -55,7 +54,7 @@ class Runtime(ABC):
         self._held: list[dict[int, Matrix]] = [{} for _ in strategies]
         """The models of others that each peer has got in this round."""
         self._fetched: list[set[int]] = [set() for _ in strategies]
-        self._tried: dict[int, tuple[Try, Evaluation]] = {}
+        self._tried: dict[int, tuple[ValidateMerge, Evaluation]] = {}
         """What peers tried last, and what it reached."""
         self._trainings = np.zeros(state.num_peers, dtype=np.int64)
         self._restrained: dict[int, Evaluation] = {}
@@ -68,10 +67,10 @@ class Runtime(ABC):
             AskScore: self._ask_score,
             Score: self._score,
             Validate: self._validate,
-            Tell: self._tell,
+            Report: self._report,
             Receive: self._receive,
-            Listen: self._listen,
-            Try: self._try,
+            ReceiveReports: self._receive_reports,
+            ValidateMerge: self._validate_merge,
             Merge: self._merge,
             Train: self._train,
         }
@@ -121,11 +120,11 @@ class Runtime(ABC):
         """Take what was pushed, and hold it."""
 
     @abstractmethod
-    def _tell(self, now: Round, requests: dict[int, Tell]) -> Answers:
+    def _report(self, now: Round, requests: dict[int, Report]) -> Answers:
         """Bring numbers to others, who hear them in the next round."""
 
     @abstractmethod
-    def _listen(self, now: Round, requests: dict[int, Listen]) -> Answers:
+    def _receive_reports(self, now: Round, requests: dict[int, ReceiveReports]) -> Answers:
         """Return what peers were told."""
 
     @abstractmethod
@@ -137,10 +136,10 @@ class Runtime(ABC):
         # A generator of its own: whoever draws from it takes nothing from the next round.
         rng = generator(self._state.settings.seed, "beliefs", now.number)
         believed = {
-            peer: self.strategies[peer].beliefs(self._me(now, peer, now.number + 1, rng))
+            peer: self.strategies[peer].estimates(self._me(now, peer, now.number + 1, rng))
             for peer in self._asked().tolist()
         }
-        now.beliefs = belief_columns(believed, now.clusters)
+        now.beliefs = estimate_columns(believed, now.clusters)
 
     def _drive(self, now: Round, peers: Peers) -> None:
         seed = self._state.settings.seed
@@ -190,7 +189,7 @@ class Runtime(ABC):
         """Whether there is anybody of this number."""
 
     def _check_targets(
-        self, now: Round, peer: int, request: Fetch | AskScore | Send | Tell
+        self, now: Round, peer: int, request: Fetch | AskScore | Send | Report
     ) -> None:
         for target in request.peers:
             if target == peer or not self._exists(target):
@@ -234,7 +233,7 @@ class Runtime(ABC):
             raise self._broken(now, peer, f"validated peer {other} without a fetch")
         return self._held_model(peer, other)
 
-    def _try(self, now: Round, requests: dict[int, Try]) -> Answers:
+    def _validate_merge(self, now: Round, requests: dict[int, ValidateMerge]) -> Answers:
         """Mix and measure some models at a time: all at once would be one more of each peer's."""
         answers: Answers = {}
         peers = list(requests)
@@ -271,7 +270,7 @@ class Runtime(ABC):
         if tried and _mixes(tried[0]) == _mixes(request):
             self._state.known(peer, tried[1])
 
-    def _mix(self, mine: Matrix, peer: int, request: Merge | Try) -> None:
+    def _mix(self, mine: Matrix, peer: int, request: Merge | ValidateMerge) -> None:
         """Replace a working model (P,) by Σ weight·model, in the layers that are meant."""
         for part in self._state.layout.last_layers(self._state.depth(request.last_layers)):
             mine[part] *= np.float32(request.weights.get(peer, 0.0))
@@ -343,7 +342,7 @@ class Runtime(ABC):
         self._state.validate_trained(now, peers)
         for peer, before in self._restrained.items():
             (after,) = self._state.validation([peer])
-            self._state.restraint.learn(peer, before.losses, after.losses)
+            self._state.restraint.record_training(peer, before.losses, after.losses)
         self._restrained.clear()
         self._release(now, peers)
         for peer in peers:
@@ -386,6 +385,6 @@ def next_request(plan: Plan, answer: Any) -> Request | None:
         return None
 
 
-def _mixes(request: Merge | Try) -> tuple[list[tuple[int, float]], Depth]:
+def _mixes(request: Merge | ValidateMerge) -> tuple[list[tuple[int, float]], Depth]:
     """Return what decides a mixture, to the last bit: sums depend on the order, too."""
     return list(request.weights.items()), request.last_layers

@@ -14,14 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.runtime.settings import SimulationSettings
-from coterie.strategies.strategy import Beliefs
+from coterie.strategies.strategy import Estimates
 
 MAX_ROWS = 10_000
 """How many rows a round may add: 100 peers tell everything they know."""
 Peers = npt.NDArray[np.int64]
 
 
-def beliefs_due(number: int, settings: SimulationSettings, *, is_last: bool) -> bool:
+def estimates_due(number: int, settings: SimulationSettings, *, is_last: bool) -> bool:
     """Whether beliefs are recorded after this round."""
     wanted = settings.watch.beliefs
     if wanted == 0:
@@ -40,8 +40,8 @@ def asked_peers(clusters: Peers) -> Peers:
     return np.sort(by_cluster[np.linspace(0, num_peers - 1, count).round().astype(np.int64)])
 
 
-def belief_columns(
-    believed: Mapping[int, Beliefs | None], clusters: Peers
+def estimate_columns(
+    believed: Mapping[int, Estimates | None], clusters: Peers
 ) -> dict[str, npt.NDArray[Any]]:
     """Return one row per peer and other peer it knows something about.
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from coterie.strategies.strategy import PEERS, Message
+from coterie.strategies.requests import PEERS, Message
 
 ID_BYTES = 32
 """What a peer is named by outside: the SHA-256 of its public key."""

@@ -32,7 +32,7 @@ from coterie.runtime.settings import BestRule, SimulationSettings
 from coterie.runtime.size_limits import check_models
 from coterie.runtime.unreliable_network import Network
 from coterie.strategies.kin.restraint import Restraint
-from coterie.strategies.strategy import Depth, Metric
+from coterie.strategies.requests import Depth, Metric
 
 Part = Literal["validation", "test"]
 TRIALS_AT_ONCE = 64
@@ -177,7 +177,7 @@ class State:
         """The data have changed: forget the bests, wake everybody, look at the models afresh."""
         for bests in self._bests.values():
             bests.start_anew(self.current, now.number)
-        self.restraint.start_anew()
+        self.restraint.reset()
         now.stopped[:] = False
         self._latest[:] = means(self.validation(range(self.num_peers)))
 

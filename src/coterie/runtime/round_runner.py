@@ -15,7 +15,7 @@ from coterie.learning.trainer import Trainer, Workspace
 from coterie.models.layout import Layout
 from coterie.randomness import Key
 from coterie.runtime.best_models import Peers
-from coterie.runtime.estimates import beliefs_due
+from coterie.runtime.estimates import estimates_due
 from coterie.runtime.model_store import State
 from coterie.runtime.round import Round
 from coterie.runtime.settings import SimulationSettings
@@ -129,7 +129,7 @@ class RoundRunner:
         self.next_round += 1
         if self._is_test_round(now.number):
             self.state.test(now)
-        if beliefs_due(now.number, self.settings, is_last=self.finished):
+        if estimates_due(now.number, self.settings, is_last=self.finished):
             self._runtime.note_beliefs(now)
         now.leave_out(self.state.poisoning.peers)
         return now

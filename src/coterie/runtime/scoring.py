@@ -12,7 +12,7 @@ import numpy.typing as npt
 from coterie.errors import StrategyError
 from coterie.learning.trainer import EvaluateJob, Matrix, ModelReference
 from coterie.runtime.model_store import State
-from coterie.strategies.strategy import Metric
+from coterie.strategies.requests import Metric
 
 
 @dataclass(frozen=True)

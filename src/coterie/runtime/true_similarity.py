@@ -14,20 +14,20 @@ from coterie.runtime.model_store import State
 from coterie.runtime.scoring import scores
 from coterie.runtime.settings import WatchSettings
 from coterie.strategies.parts.similarity import (
-    Measuring,
     Scores,
     Similarity,
-    measure,
-    measurements,
+    SimilarityPlan,
+    measure_similarities,
+    metrics_for,
 )
-from coterie.strategies.strategy import Metric, Offer, Score
+from coterie.strategies.requests import Metric, Offer, Score
 
 
 def watched_measurements(watch: WatchSettings) -> frozenset[Metric]:
     """Return the measurements that watching needs; none if nobody is watched."""
     if not watch.peers:
         return frozenset()
-    return frozenset().union(*(measurements(each, watch.alpha) for each in watch.metrics))
+    return frozenset().union(*(metrics_for(each, watch.alpha) for each in watch.metrics))
 
 
 def true_similarities(state: State, clusters: npt.NDArray[np.int64]) -> dict[str, npt.NDArray[Any]]:
@@ -53,10 +53,10 @@ def true_similarities(state: State, clusters: npt.NDArray[np.int64]) -> dict[str
 def _similarities(state: State, peer: int, similarity: Similarity, alpha: float) -> Scores:
     others = (other for other in range(state.num_peers) if other != peer)
     offers = [Offer(other, len(state.samples[other].train), {}) for other in others]
-    return _answered(state, peer, measure(offers, similarity, alpha))
+    return _answered(state, peer, measure_similarities(offers, similarity, alpha))
 
 
-def _answered(state: State, judge: int, measuring: Measuring) -> Scores:
+def _answered(state: State, judge: int, measuring: SimilarityPlan) -> Scores:
     """Answer what a measuring asks for, without a network in between; return its result."""
     answer: Scores | None = None
     while True:

@@ -18,17 +18,17 @@ from coterie.runtime.model_store import State
 from coterie.runtime.round import Round
 from coterie.runtime.scoring import Known, Question, measure
 from coterie.runtime.true_similarity import true_similarities, watched_measurements
-from coterie.strategies.strategy import (
+from coterie.strategies.requests import (
     AskScore,
     Fetch,
-    Listen,
     Offer,
     Receive,
+    ReceiveReports,
+    Report,
     Score,
     Send,
-    Strategy,
-    Tell,
 )
+from coterie.strategies.strategy import Strategy
 
 
 class PeerRuntime(Runtime):
@@ -37,7 +37,7 @@ class PeerRuntime(Runtime):
     def __init__(self, state: State, strategies: list[Strategy]) -> None:
         super().__init__(state, strategies)
         state.settings.watch.check(state.num_peers)
-        asked = (strategy.needs() for strategy in strategies)
+        asked = (strategy.required_metrics() for strategy in strategies)
         state.keep_for(watched_measurements(state.settings.watch).union(*asked))
         self._recorded = asked_peers(state.world.clusters(0))
         self._inboxes: list[dict[int, Matrix]] = [{} for _ in strategies]
@@ -128,7 +128,7 @@ class PeerRuntime(Runtime):
 
     def _num_updates(self, peer: int) -> int:
         """Return how many vectors of changes a peer needs beside each model it fetches."""
-        needs = self.strategies[peer].needs()
+        needs = self.strategies[peer].required_metrics()
         from_others = self._state.settings.initialisation == "independent"
         return ("cosine-last-update" in needs) + ("cosine-total-update" in needs and from_others)
 
@@ -188,7 +188,7 @@ class PeerRuntime(Runtime):
     def _held_model(self, peer: int, other: int) -> ModelReference:
         return ModelReference("published", other)
 
-    def _tell(self, now: Round, requests: dict[int, Tell]) -> Answers:
+    def _report(self, now: Round, requests: dict[int, Report]) -> Answers:
         for peer, request in requests.items():
             self._check_targets(now, peer, request)
             for other, value in request.values.items():
@@ -197,7 +197,7 @@ class PeerRuntime(Runtime):
                     self._being_told[other][peer] = float(value)
         return {}
 
-    def _listen(self, now: Round, requests: dict[int, Listen]) -> Answers:
+    def _receive_reports(self, now: Round, requests: dict[int, ReceiveReports]) -> Answers:
         answers: Answers = {}
         for peer in requests:
             answers[peer], self._told[peer] = self._told[peer], {}

@@ -1,21 +1,55 @@
-"""One file per algorithm, all of the same shape; `catalogue.py` is their index."""
+"""Strategies: one file per algorithm, all of the same shape; `catalogue.py` lists them.
 
-from __future__ import annotations
+What authors of strategies need is imported from here.
+"""
 
-from typing import TYPE_CHECKING, Any
+from coterie.strategies.catalogue import DEFAULT_STRATEGY, STRATEGIES, make_strategy
+from coterie.strategies.requests import (
+    AskScore,
+    Depth,
+    Fetch,
+    Merge,
+    Message,
+    Metric,
+    Offer,
+    Plan,
+    Receive,
+    ReceiveReports,
+    Report,
+    Request,
+    Score,
+    Send,
+    Train,
+    Validate,
+    ValidateMerge,
+)
+from coterie.strategies.server.server_strategy import ServerStrategy
+from coterie.strategies.strategy import Estimates, GroundTruth, Me, Strategy
 
-if TYPE_CHECKING:
-    from coterie.strategies.catalogue import DEFAULT_STRATEGY, STRATEGIES, make_strategy
-    from coterie.strategies.server.server_strategy import ServerStrategy
-    from coterie.strategies.strategy import Strategy
-
-__all__ = ["DEFAULT_STRATEGY", "STRATEGIES", "ServerStrategy", "Strategy", "make_strategy"]
-
-
-def __getattr__(name: str) -> Any:
-    # Loaded on first use: what strategies are made of needs `base`, and they need that in turn.
-    if name in __all__:
-        from coterie.strategies import catalogue
-
-        return getattr(catalogue, name)
-    raise AttributeError(f"module 'coterie.strategies' has no attribute '{name}'")
+__all__ = [
+    "DEFAULT_STRATEGY",
+    "STRATEGIES",
+    "AskScore",
+    "Depth",
+    "Estimates",
+    "Fetch",
+    "GroundTruth",
+    "Me",
+    "Merge",
+    "Message",
+    "Metric",
+    "Offer",
+    "Plan",
+    "Receive",
+    "ReceiveReports",
+    "Report",
+    "Request",
+    "Score",
+    "Send",
+    "ServerStrategy",
+    "Strategy",
+    "Train",
+    "Validate",
+    "ValidateMerge",
+    "make_strategy",
+]

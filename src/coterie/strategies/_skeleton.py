@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from coterie.strategies.parts.merging import normalised
-from coterie.strategies.parts.sampling import uniform
-from coterie.strategies.strategy import Fetch, Me, Merge, Plan, Score, Strategy, Train
+from coterie.strategies.parts.merging import normalise
+from coterie.strategies.parts.sampling import sample_uniformly
+from coterie.strategies.requests import Fetch, Merge, Plan, Score, Train
+from coterie.strategies.strategy import Me, Strategy
 
 
 @dataclass
@@ -27,10 +28,10 @@ class Skeleton(Strategy):
 
     def round(self, me: Me) -> Plan:
         """Fetch, score on my data, merge by 1 / loss, train."""
-        offers = yield Fetch(uniform(me.rng, me.others, self.fetches))
+        offers = yield Fetch(sample_uniformly(me.rng, me.others, self.fetches))
         losses = yield Score(tuple(offers))
         if losses:
             self.last_losses = {str(peer): loss for peer, loss in losses.items()}
             inverse = {peer: 1.0 / max(loss, 1e-12) for peer, loss in losses.items()}
-            yield Merge(normalised({me.peer: max(inverse.values()), **inverse}))
+            yield Merge(normalise({me.peer: max(inverse.values()), **inverse}))
         yield Train()

@@ -12,32 +12,21 @@ from typing import Literal
 
 import numpy as np
 
+from coterie.strategies.options import Share, Temperature
 from coterie.strategies.parts.finetuning import train
 from coterie.strategies.parts.merging import MergeRule, merge_weights
-from coterie.strategies.parts.sampling import Chances, Unseen, softmax_chances
+from coterie.strategies.parts.sampling import SamplingProbabilities, Unseen, softmax_probabilities
 from coterie.strategies.parts.similarity import (
-    ON_DATA,
-    Measuring,
+    MEASURED_ON_DATA,
     Similarity,
-    ask,
-    measure,
-    measurements,
+    SimilarityPlan,
+    measure_similarities,
+    metrics_for,
+    request_similarities,
 )
 from coterie.strategies.parts.similarity_table import RANGES, Hops, SimilarityTable, Values
-from coterie.strategies.strategy import (
-    Beliefs,
-    Depth,
-    Fetch,
-    Me,
-    Merge,
-    Message,
-    Metric,
-    Offer,
-    Plan,
-    Share,
-    Strategy,
-    Temperature,
-)
+from coterie.strategies.requests import Depth, Fetch, Merge, Message, Metric, Offer, Plan
+from coterie.strategies.strategy import Estimates, Me, Strategy
 
 
 @dataclass
@@ -70,21 +59,21 @@ class DAC(Strategy):
 
     def round(self, me: Me) -> Plan:
         """Sample from p_i, fetch models and tables, measure, estimate, merge, train."""
-        chances = self.chances(me)
+        chances = self.sampling_probabilities(me)
         offers = yield Fetch(chances.sample(me.rng, self.fetches))
         scores = yield from self._measure(offers)
-        self.table.measured(scores)
+        self.table.record_scores(scores)
         if self.two_hop:
-            self.table.heard(me, offers, scores)
+            self.table.record_two_hop_estimates(me, offers, scores)
         yield Merge(merge_weights(self.merge, me, offers, chances))
         yield from train(finetune=self.finetune, depth=self.depth)
 
-    def chances(self, me: Me) -> Chances:
+    def sampling_probabilities(self, me: Me) -> SamplingProbabilities:
         """p_i = softmax(τ(t)·s_i) over the others."""
         similarities = self.table.similarities(me.others)
         if self.rescale:
-            similarities = rescaled(similarities)
-        return softmax_chances(me.others, similarities, self.tau_at(me.round), self.unseen)
+            similarities = min_max(similarities)
+        return softmax_probabilities(me.others, similarities, self.tau_at(me.round), self.unseen)
 
     def tau_at(self, round_number: int) -> float:
         """DAC-var: τ(t) = 1 + (τ_max − 1)(2σ(0.2 t) − 1), from 1 at t = 0; constant otherwise."""
@@ -96,26 +85,28 @@ class DAC(Strategy):
         """Pass my table on with my model."""
         return self.table.message(self.hops)
 
-    def beliefs(self, me: Me) -> Beliefs:
+    def estimates(self, me: Me) -> Estimates:
         """Return my table, with p_i."""
-        return self.table.beliefs(self.chances(me))
+        return self.table.estimates(self.sampling_probabilities(me))
 
-    def asks_others(self) -> bool:
+    def asks_for_scores(self) -> bool:
         """Return whether my model is measured on their data."""
-        return self.measured_by == "them" and self.metric in ON_DATA
+        return self.measured_by == "them" and self.metric in MEASURED_ON_DATA
 
-    def needs(self) -> frozenset[Metric]:
+    def required_metrics(self) -> frozenset[Metric]:
         """Return what I will measure."""
-        return measurements(self.metric, self.alpha)
+        return metrics_for(self.metric, self.alpha)
 
-    def _measure(self, offers: list[Offer]) -> Measuring:
+    def _measure(self, offers: list[Offer]) -> SimilarityPlan:
         """Measure s_i(k); weights compare alike from both sides, so only data have a direction."""
-        if self.measured_by == "them" and self.metric in ON_DATA:
-            return (yield from ask(tuple(offer.peer for offer in offers), self.metric))
-        return (yield from measure(offers, self.metric, self.alpha))
+        if self.measured_by == "them" and self.metric in MEASURED_ON_DATA:
+            return (
+                yield from request_similarities(tuple(offer.peer for offer in offers), self.metric)
+            )
+        return (yield from measure_similarities(offers, self.metric, self.alpha))
 
 
-def rescaled(similarities: Values) -> Values:
+def min_max(similarities: Values) -> Values:
     """Rescale known similarities to [0, 1] (DAC min-max); equal ones stay equal, never NaN."""
     known = similarities[~np.isnan(similarities)]
     if len(known) == 0 or known.max() == known.min():

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coterie.strategies.deluded import Deluded
 from coterie.strategies.oracle import Oracle
-from coterie.strategies.strategy import Me, Plan, Strategy, revealed
+from coterie.strategies.requests import Plan
+from coterie.strategies.strategy import Me, Strategy, require_ground_truth
+from coterie.strategies.wrong_cluster import WrongCluster
 
 
 @dataclass
@@ -28,10 +29,10 @@ class DelusionalOracle(Strategy):
 
     def round(self, me: Me) -> Plan:
         """Do what Oracle does, or the opposite when deluded."""
-        kind = Deluded if self.is_deluded(me) else Oracle
+        kind = WrongCluster if self.is_deluded(me) else Oracle
         return kind(self.fetches).round(me)
 
     def is_deluded(self, me: Me) -> bool:
         """Whether I am one of the first x peers of the cluster and the time has come."""
-        members = np.flatnonzero(revealed(me.truth).clusters == self.cluster)
+        members = np.flatnonzero(require_ground_truth(me.truth).clusters == self.cluster)
         return me.round >= self.from_round and me.peer in members[: self.delusional]

@@ -13,31 +13,21 @@ from typing import Any
 import numpy as np
 
 from coterie.errors import ConfigError
+from coterie.strategies.options import Share
 from coterie.strategies.parts.fetching import fetch_missing
 from coterie.strategies.parts.merging import federated_average
-from coterie.strategies.parts.sampling import Chances, uniform
+from coterie.strategies.parts.sampling import SamplingProbabilities, sample_uniformly
 from coterie.strategies.parts.similarity import (
-    ON_DATA,
+    MEASURED_ON_DATA,
     Scores,
     Similarity,
-    ask,
-    measure,
-    measurements,
+    measure_similarities,
+    metrics_for,
+    request_similarities,
 )
 from coterie.strategies.parts.similarity_table import SimilarityTable
-from coterie.strategies.strategy import (
-    Beliefs,
-    Fetch,
-    Me,
-    Merge,
-    Metric,
-    Offer,
-    Plan,
-    Request,
-    Share,
-    Strategy,
-    Train,
-)
+from coterie.strategies.requests import Fetch, Merge, Metric, Offer, Plan, Request, Train
+from coterie.strategies.strategy import Estimates, Me, Strategy
 
 
 @dataclass
@@ -62,10 +52,10 @@ class Greedy(Strategy):
 
     def round(self, me: Me) -> Plan:
         """Ask, select, explore, fetch, average, train."""
-        sampled = uniform(me.rng, me.others, self.samples)
-        scores, held = yield from scores_of(sampled, self.metric, self.alpha)
-        self.table.measured(scores)
-        selected = self.explore(me, tuple(scores), best(scores, self.fetches))
+        sampled = sample_uniformly(me.rng, me.others, self.samples)
+        scores, held = yield from score_peers(sampled, self.metric, self.alpha)
+        self.table.record_scores(scores)
+        selected = self.explore(me, tuple(scores), most_similar(scores, self.fetches))
         offers = yield from fetch_missing(selected, held)
         yield Merge(federated_average(me, offers))
         yield Train()
@@ -77,22 +67,24 @@ class Greedy(Strategy):
         if self.epsilon == 0:
             return selected
         num_swapped = int(me.rng.binomial(len(selected), self.epsilon * self.decay**me.round))
-        out = set(uniform(me.rng, np.array(selected, np.int64), num_swapped))
+        out = set(sample_uniformly(me.rng, np.array(selected, np.int64), num_swapped))
         kept = tuple(peer for peer in selected if peer not in out)
         candidates = np.array([peer for peer in sampled if peer not in kept], np.int64)
-        return (*kept, *uniform(me.rng, candidates, num_swapped))
+        return (*kept, *sample_uniformly(me.rng, candidates, num_swapped))
 
-    def beliefs(self, me: Me) -> Beliefs:
+    def estimates(self, me: Me) -> Estimates:
         """Return what I found last; whom I choose depends on whom chance lets me ask."""
-        return self.table.beliefs(Chances(me.others, np.full(len(me.others), np.nan)))
+        return self.table.estimates(
+            SamplingProbabilities(me.others, np.full(len(me.others), np.nan))
+        )
 
-    def asks_others(self) -> bool:
+    def asks_for_scores(self) -> bool:
         """Return whether my model is measured on their data."""
-        return self.metric in ON_DATA
+        return self.metric in MEASURED_ON_DATA
 
-    def needs(self) -> frozenset[Metric]:
+    def required_metrics(self) -> frozenset[Metric]:
         """Return what I will measure."""
-        return measurements(self.metric, self.alpha)
+        return metrics_for(self.metric, self.alpha)
 
     def check(self, num_peers: int) -> None:
         """Refuse more samples than there are others, and more selected than sampled."""
@@ -105,20 +97,20 @@ class Greedy(Strategy):
             )
 
 
-def scores_of(
+def score_peers(
     peers: tuple[int, ...], metric: Similarity, alpha: float
 ) -> Generator[Request, Any, tuple[Scores, list[Offer]]]:
     """Score peers: by my model on their data, or by weights, for which their models are fetched.
 
     Returns the scores and what was fetched.
     """
-    if metric in ON_DATA:
-        return (yield from ask(peers, metric)), []
+    if metric in MEASURED_ON_DATA:
+        return (yield from request_similarities(peers, metric)), []
     offers: list[Offer] = yield Fetch(peers)
-    return (yield from measure(offers, metric, alpha)), offers
+    return (yield from measure_similarities(offers, metric, alpha)), offers
 
 
-def best(scores: Scores, count: int) -> tuple[int, ...]:
+def most_similar(scores: Scores, count: int) -> tuple[int, ...]:
     """Return the peers with the highest scores, the first asked first among equals."""
     return tuple(sorted(scores, key=lambda peer: -scores[peer])[:count])
 

@@ -10,26 +10,19 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any
 
+from coterie.strategies.options import Share, Temperature
 from coterie.strategies.parts.finetuning import train
 from coterie.strategies.parts.merging import MergeRule, federated_average, merge_weights
-from coterie.strategies.parts.sampling import Chances, Unseen, softmax_chances, uniform
-from coterie.strategies.parts.similarity import Similarity, measure, measurements
-from coterie.strategies.parts.similarity_table import RANGES, Hops, SimilarityTable
-from coterie.strategies.strategy import (
-    Beliefs,
-    Depth,
-    Fetch,
-    Me,
-    Merge,
-    Message,
-    Metric,
-    Offer,
-    Plan,
-    Request,
-    Share,
-    Strategy,
-    Temperature,
+from coterie.strategies.parts.sampling import (
+    SamplingProbabilities,
+    Unseen,
+    sample_uniformly,
+    softmax_probabilities,
 )
+from coterie.strategies.parts.similarity import Similarity, measure_similarities, metrics_for
+from coterie.strategies.parts.similarity_table import RANGES, Hops, SimilarityTable
+from coterie.strategies.requests import Depth, Fetch, Merge, Message, Metric, Offer, Plan, Request
+from coterie.strategies.strategy import Estimates, Me, Strategy
 
 
 @dataclass
@@ -58,38 +51,42 @@ class HAST(Strategy):
 
     def round(self, me: Me) -> Plan:
         """Step 1 merges θ and φ, step 2 merges φ, step 3 trains and fine-tunes φ."""
-        offers = yield from self._meet(me, uniform(me.rng, me.others, self.fetches))
+        offers = yield from self._fetch_and_score(
+            me, sample_uniformly(me.rng, me.others, self.fetches)
+        )
         yield Merge(federated_average(me, offers))
-        chances = self.chances(me)
-        offers = yield from self._meet(me, chances.sample(me.rng, self.fetches))
+        chances = self.sampling_probabilities(me)
+        offers = yield from self._fetch_and_score(me, chances.sample(me.rng, self.fetches))
         yield Merge(merge_weights(self.merge, me, offers, chances), last_layers=self.depth)
         yield from train(finetune=self.finetune, depth=self.depth)
 
-    def chances(self, me: Me) -> Chances:
+    def sampling_probabilities(self, me: Me) -> SamplingProbabilities:
         """p_i = softmax(τ·s_i) over the others, for step 2."""
         similarities = self.table.similarities(me.others)
-        return softmax_chances(me.others, similarities, self.tau, self.unseen)
+        return softmax_probabilities(me.others, similarities, self.tau, self.unseen)
 
-    def _meet(self, me: Me, peers: tuple[int, ...]) -> Generator[Request, Any, list[Offer]]:
+    def _fetch_and_score(
+        self, me: Me, peers: tuple[int, ...]
+    ) -> Generator[Request, Any, list[Offer]]:
         """Fetch, measure, remember; in step 2 too, a measurement is stored like any other.
 
         All models are those from the start of the round, but my own is as the last step left it.
         """
         offers: list[Offer] = yield Fetch(peers)
-        scores = yield from measure(offers, self.metric, self.alpha)
-        self.table.measured(scores)
+        scores = yield from measure_similarities(offers, self.metric, self.alpha)
+        self.table.record_scores(scores)
         if self.two_hop:
-            self.table.heard(me, offers, scores)
+            self.table.record_two_hop_estimates(me, offers, scores)
         return offers
 
     def message(self) -> Message:
         """Pass my table on with my model."""
         return self.table.message(self.hops)
 
-    def beliefs(self, me: Me) -> Beliefs:
+    def estimates(self, me: Me) -> Estimates:
         """Return my table, with p_i of step 2."""
-        return self.table.beliefs(self.chances(me))
+        return self.table.estimates(self.sampling_probabilities(me))
 
-    def needs(self) -> frozenset[Metric]:
+    def required_metrics(self) -> frozenset[Metric]:
         """Return what I will measure."""
-        return measurements(self.metric, self.alpha)
+        return metrics_for(self.metric, self.alpha)

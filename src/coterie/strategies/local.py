@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coterie.strategies.strategy import Me, Plan, Strategy, Train
+from coterie.strategies.requests import Plan, Train
+from coterie.strategies.strategy import Me, Strategy
 
 
 @dataclass

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from coterie.strategies.kin.average_or_adopt import average_or_adopt
 from coterie.strategies.parts.merging import federated_average
-from coterie.strategies.parts.sampling import uniform
-from coterie.strategies.strategy import Fetch, Me, Merge, Plan, Strategy, Train, Validate
+from coterie.strategies.parts.sampling import sample_uniformly
+from coterie.strategies.requests import Fetch, Merge, Plan, Train, Validate
+from coterie.strategies.strategy import Me, Strategy
 
 
 @dataclass
@@ -25,7 +26,7 @@ class Oracle(Strategy):
 
     def round(self, me: Me) -> Plan:
         """Fetch within the true cluster of this very peer, average, train."""
-        offers = yield Fetch(uniform(me.rng, me.true_cluster, self.fetches))
+        offers = yield Fetch(sample_uniformly(me.rng, me.true_cluster, self.fetches))
         if self.adopt:
             mine = (yield Validate((me.peer,)))[me.peer]
             theirs = yield Validate(tuple(offer.peer for offer in offers))

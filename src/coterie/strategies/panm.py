@@ -13,27 +13,24 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from coterie.strategies.options import Count, Share, Temperature
 from coterie.strategies.parts.fetching import fetch_missing
 from coterie.strategies.parts.merging import MergeRule, merge_weights
-from coterie.strategies.parts.mixture import similar_ones
-from coterie.strategies.parts.sampling import softmax_chances, uniform, uniform_chances
-from coterie.strategies.parts.similarity import Measuring, Similarity, measure, measurements
-from coterie.strategies.parts.similarity_table import SimilarityTable
-from coterie.strategies.strategy import (
-    Beliefs,
-    Count,
-    Fetch,
-    Me,
-    Merge,
-    Metric,
-    Offer,
-    Plan,
-    Request,
-    Share,
-    Strategy,
-    Temperature,
-    Train,
+from coterie.strategies.parts.mixture import find_similar
+from coterie.strategies.parts.sampling import (
+    sample_uniformly,
+    softmax_probabilities,
+    uniform_probabilities,
 )
+from coterie.strategies.parts.similarity import (
+    Similarity,
+    SimilarityPlan,
+    measure_similarities,
+    metrics_for,
+)
+from coterie.strategies.parts.similarity_table import SimilarityTable
+from coterie.strategies.requests import Fetch, Merge, Metric, Offer, Plan, Request, Train
+from coterie.strategies.strategy import Estimates, Me, Strategy
 
 Peers = npt.NDArray[np.int64]
 Fetching = Generator[Request, Any, list[Offer]]
@@ -71,62 +68,62 @@ class PANM(Strategy):
         """
         self.members = np.intersect1d(self.members, me.others)
         if me.round <= self.confident_rounds or not len(self.members):
-            offers = yield from self._keep_the_best(me)
+            offers = yield from self._select_neighbours(me)
         else:
-            offers = yield from self._draw_from_the_bag(me)
+            offers = yield from self._sample_bag(me)
         peers = np.array([offer.peer for offer in offers], np.int64)
-        chances = softmax_chances(peers, self.table.similarities(peers), self.tau)
+        chances = softmax_probabilities(peers, self.table.similarities(peers), self.tau)
         yield Merge(merge_weights(self.merge, me, offers, chances))
         yield Train()
 
-    def _keep_the_best(self, me: Me) -> Fetching:
+    def _select_neighbours(self, me: Me) -> Fetching:
         """NSMC: N ← the k most similar of N and l strangers; who is silent keeps its old score."""
-        offers = yield Fetch((*self.members.tolist(), *self._strangers(me)))
+        offers = yield Fetch((*self.members.tolist(), *self._sample_candidates(me)))
         scores = yield from self._measure(offers)
         met = np.union1d(self.members, np.array(list(scores), np.int64))
         order = np.argsort(-self.table.similarities(met), kind="stable")
         self.members = np.sort(met[order[: self.fetches]])
         return [offer for offer in offers if offer.peer in self.members]
 
-    def _draw_from_the_bag(self, me: Me) -> Fetching:
+    def _sample_bag(self, me: Me) -> Fetching:
         """Stage 2: sort the bag if it is time to, then fetch k random ones of it."""
         held: list[Offer] = []
         if (me.round - self.confident_rounds) % self.em_every == 0:
-            held = yield from self._sort_the_bag(me)
-        chosen = uniform(me.rng, self.members, self.fetches)
+            held = yield from self._update_bag(me)
+        chosen = sample_uniformly(me.rng, self.members, self.fetches)
         return (yield from fetch_missing(chosen, held))
 
-    def _sort_the_bag(self, me: Me) -> Fetching:
+    def _update_bag(self, me: Me) -> Fetching:
         """NAEM: EM on the scores of S ⊂ B and strangers C; B ← (B \\ S) ∪ found, or found alone."""
-        asked = uniform(me.rng, self.members, self.fetches)
-        offers = yield Fetch((*asked, *self._strangers(me)))
+        asked = sample_uniformly(me.rng, self.members, self.fetches)
+        offers = yield Fetch((*asked, *self._sample_candidates(me)))
         scores = yield from self._measure(offers)
         scored = np.array(sorted(scores), np.int64)
         believed = np.isin(scored, asked)
         if believed.any():  # otherwise there is nobody whom strangers could resemble
             values = np.array([scores[peer] for peer in scored.tolist()])
-            found = scored[similar_ones(values, believed)]
+            found = scored[find_similar(values, believed)]
             unscored = np.setdiff1d(self.members, scored)
             self.members = np.union1d(unscored, found) if self.bag == "kept" else found
         return list(offers)
 
-    def _strangers(self, me: Me) -> tuple[int, ...]:
+    def _sample_candidates(self, me: Me) -> tuple[int, ...]:
         """Draw l = `candidates` random peers that are not among my neighbours."""
-        return uniform(me.rng, np.setdiff1d(me.others, self.members), self.candidates)
+        return sample_uniformly(me.rng, np.setdiff1d(me.others, self.members), self.candidates)
 
-    def _measure(self, offers: list[Offer]) -> Measuring:
-        scores = yield from measure(offers, self.metric, self.alpha)
-        self.table.measured(scores)
+    def _measure(self, offers: list[Offer]) -> SimilarityPlan:
+        scores = yield from measure_similarities(offers, self.metric, self.alpha)
+        self.table.record_scores(scores)
         return scores
 
     def neighbours(self) -> Peers:
         """Return N, or B in stage 2."""
         return self.members
 
-    def beliefs(self, me: Me) -> Beliefs:
+    def estimates(self, me: Me) -> Estimates:
         """Return what I measured last; my neighbours are equally likely, nobody else is."""
-        return self.table.beliefs(uniform_chances(me.others, self.members))
+        return self.table.estimates(uniform_probabilities(me.others, self.members))
 
-    def needs(self) -> frozenset[Metric]:
+    def required_metrics(self) -> frozenset[Metric]:
         """Return what I will measure."""
-        return measurements(self.metric, self.alpha)
+        return metrics_for(self.metric, self.alpha)

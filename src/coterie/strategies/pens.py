@@ -11,23 +11,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from coterie.strategies.greedy import best, check_samples, scores_of
+from coterie.strategies.greedy import check_samples, most_similar, score_peers
+from coterie.strategies.options import Share
 from coterie.strategies.parts.fetching import fetch_missing
 from coterie.strategies.parts.merging import federated_average
-from coterie.strategies.parts.sampling import uniform, uniform_chances
-from coterie.strategies.parts.similarity import ON_DATA, Similarity, measurements
-from coterie.strategies.strategy import (
-    Beliefs,
-    Fetch,
-    Me,
-    Merge,
-    Metric,
-    Offer,
-    Plan,
-    Share,
-    Strategy,
-    Train,
-)
+from coterie.strategies.parts.sampling import sample_uniformly, uniform_probabilities
+from coterie.strategies.parts.similarity import MEASURED_ON_DATA, Similarity, metrics_for
+from coterie.strategies.requests import Fetch, Merge, Metric, Offer, Plan, Train
+from coterie.strategies.strategy import Estimates, Me, Strategy
 
 
 @dataclass
@@ -61,7 +52,7 @@ class PENS(Strategy):
         if me.round <= self.exploration_rounds:
             yield from self._find_neighbours(me)
         else:
-            offers = yield Fetch(uniform(me.rng, self._drawn_from(me), self.later_fetches))
+            offers = yield Fetch(sample_uniformly(me.rng, self._drawn_from(me), self.later_fetches))
             yield Merge(federated_average(me, offers))
             yield Train()
 
@@ -70,12 +61,12 @@ class PENS(Strategy):
         selected: tuple[int, ...] = ()
         held: list[Offer] = []
         for _ in range(self.samplings):
-            sampled = uniform(me.rng, me.others, self.samples)
-            scores, fetched = yield from scores_of(sampled, self.metric, self.alpha)
+            sampled = sample_uniformly(me.rng, me.others, self.samples)
+            scores, fetched = yield from score_peers(sampled, self.metric, self.alpha)
             held += fetched
-            selected = best(scores, self.fetches)
-            self.num_sampled = counted(self.num_sampled, tuple(scores))
-            self.num_selected = counted(self.num_selected, selected)
+            selected = most_similar(scores, self.fetches)
+            self.num_sampled = add_counts(self.num_sampled, tuple(scores))
+            self.num_selected = add_counts(self.num_selected, selected)
         offers = yield from fetch_missing(selected, held)
         yield Merge(federated_average(me, offers))
         yield Train(epochs=self.exploration_epochs)
@@ -92,28 +83,28 @@ class PENS(Strategy):
         exploring = me.round <= self.exploration_rounds
         return me.others if exploring or not len(neighbours) else neighbours
 
-    def beliefs(self, me: Me) -> Beliefs:
+    def estimates(self, me: Me) -> Estimates:
         """Return how often each was selected of the times it was sampled."""
-        chances = uniform_chances(me.others, self._drawn_from(me))
+        chances = uniform_probabilities(me.others, self._drawn_from(me))
         known = np.isin(me.others, np.flatnonzero(self.num_sampled))
         peers = me.others[known]
         # Those selected are among those sampled: only their count can be the shorter one.
         missing = len(self.num_sampled) - len(self.num_selected)
         selected = np.pad(self.num_selected, (0, missing))
-        return Beliefs(
+        return Estimates(
             peers,
             selected[peers] / self.num_sampled[peers],
             np.ones(len(peers), dtype=bool),
             np.exp(chances.log_probabilities[known]),
         )
 
-    def asks_others(self) -> bool:
+    def asks_for_scores(self) -> bool:
         """Return whether my model is measured on their data."""
-        return self.metric in ON_DATA
+        return self.metric in MEASURED_ON_DATA
 
-    def needs(self) -> frozenset[Metric]:
+    def required_metrics(self) -> frozenset[Metric]:
         """Return what I will measure."""
-        return measurements(self.metric, self.alpha)
+        return metrics_for(self.metric, self.alpha)
 
     def check(self, num_peers: int) -> None:
         """Refuse more samples than there are others, and more selected than sampled."""
@@ -121,7 +112,7 @@ class PENS(Strategy):
         check_samples(self.samples, self.fetches, num_peers)
 
 
-def counted(counts: npt.NDArray[np.int64], peers: tuple[int, ...]) -> npt.NDArray[np.int64]:
+def add_counts(counts: npt.NDArray[np.int64], peers: tuple[int, ...]) -> npt.NDArray[np.int64]:
     """Return the counts with one more for each of the peers, longer if need be."""
     more = np.bincount(np.array(peers, np.int64), minlength=len(counts))
     more[: len(counts)] += counts

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from coterie.strategies.parts.finetuning import train
 from coterie.strategies.parts.merging import federated_average
-from coterie.strategies.parts.sampling import uniform
-from coterie.strategies.strategy import Depth, Fetch, Me, Merge, Plan, Strategy
+from coterie.strategies.parts.sampling import sample_uniformly
+from coterie.strategies.requests import Depth, Fetch, Merge, Plan
+from coterie.strategies.strategy import Me, Strategy
 
 
 @dataclass
@@ -22,6 +23,6 @@ class Random(Strategy):
 
     def round(self, me: Me) -> Plan:
         """Fetch at random, average by number of samples, train."""
-        offers = yield Fetch(uniform(me.rng, me.others, self.fetches))
+        offers = yield Fetch(sample_uniformly(me.rng, me.others, self.fetches))
         yield Merge(federated_average(me, offers))
         yield from train(finetune=self.finetune, depth=self.depth)

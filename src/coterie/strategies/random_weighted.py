@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coterie.strategies.parts.merging import normalised
-from coterie.strategies.parts.sampling import uniform
-from coterie.strategies.strategy import AskScore, Fetch, Me, Merge, Metric, Plan, Strategy, Train
+from coterie.strategies.parts.merging import normalise
+from coterie.strategies.parts.sampling import sample_uniformly
+from coterie.strategies.requests import AskScore, Fetch, Merge, Metric, Plan, Train
+from coterie.strategies.strategy import Me, Strategy
 
 
 @dataclass
@@ -22,18 +23,18 @@ class RandomWeighted(Strategy):
 
     def round(self, me: Me) -> Plan:
         """Ask, fetch, merge in proportion to accuracies, train."""
-        accuracies = yield AskScore(uniform(me.rng, me.others, self.fetches), "accuracy")
+        accuracies = yield AskScore(sample_uniformly(me.rng, me.others, self.fetches), "accuracy")
         offers = yield Fetch(tuple(accuracies))
         amounts = {offer.peer: accuracies[offer.peer] for offer in offers}
         total = me.validation_accuracy + sum(amounts.values())
         if offers and total > 0:
-            yield Merge(normalised({me.peer: me.validation_accuracy, **amounts}))
+            yield Merge(normalise({me.peer: me.validation_accuracy, **amounts}))
         yield Train()
 
-    def asks_others(self) -> bool:
+    def asks_for_scores(self) -> bool:
         """Return whether my model is measured on their data."""
         return True
 
-    def needs(self) -> frozenset[Metric]:
+    def required_metrics(self) -> frozenset[Metric]:
         """Return what I will ask for."""
         return frozenset({"accuracy"})

@@ -11,7 +11,7 @@ from coterie.experiments.config import RunConfig, with_changes
 from coterie.experiments.presets.scaling import check_scale, is_given, scaled
 from coterie.runtime.size_limits import check_number_of_runs
 from coterie.strategies import ServerStrategy, Strategy, make_strategy
-from coterie.strategies.strategy import PEER_COUNTS
+from coterie.strategies.options import PEER_COUNTS
 
 
 @dataclass(frozen=True)

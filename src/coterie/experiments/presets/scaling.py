@@ -26,7 +26,7 @@ from coterie.data.shifts import (
 )
 from coterie.errors import ConfigError
 from coterie.experiments.config import RunConfig
-from coterie.strategies.strategy import PEER_COUNTS
+from coterie.strategies.options import PEER_COUNTS
 
 COUNTS_PEERS = frozenset({"delusional"})
 """Options of strategies that are a number of peers of another kind."""

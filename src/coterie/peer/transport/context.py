@@ -16,7 +16,7 @@ from coterie.peer.transport.traffic import Traffic
 from coterie.peer.transport_settings import TransportSettings
 from coterie.peer.wire.payload import Encoding
 from coterie.peer.wire.payload_decoder import DecoderLimits
-from coterie.strategies.strategy import Range
+from coterie.strategies.requests import Range
 
 
 @dataclass

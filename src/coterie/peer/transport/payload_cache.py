@@ -15,7 +15,7 @@ from coterie.peer.types import PeerKey
 from coterie.peer.wire import protocol_pb2 as wire
 from coterie.peer.wire.model import Part
 from coterie.peer.wire.payload import Encoding, Payload, encode
-from coterie.strategies.strategy import Range
+from coterie.strategies.requests import Range
 
 MOST_VERSIONS = 3
 """The last two published models, and one that was offered for a score."""

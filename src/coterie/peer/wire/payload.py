@@ -27,7 +27,7 @@ from coterie.peer.wire.payload_header import (
     write_header,
 )
 from coterie.peer.wire.strategy_tables import require_tables
-from coterie.strategies.strategy import Range
+from coterie.strategies.requests import Range
 
 CHUNK_BYTES = 2**20
 """Largest chunk."""

@@ -27,7 +27,7 @@ from coterie.peer.wire.payload_header import (
 )
 from coterie.peer.wire.strategy_tables import require_tables
 from coterie.peer.wire.zstd_frame import LARGEST_FRAME_HEADER, ZstdFrame, largest_compressed
-from coterie.strategies.strategy import Range
+from coterie.strategies.requests import Range
 
 LARGEST_ROOT_MEAN_SQUARE = 1e3
 """Of the weights, unless a limit is set.

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.peer.refusals import Reason, Refused
-from coterie.strategies.strategy import PEERS, Range
+from coterie.strategies.requests import PEERS, Range
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 

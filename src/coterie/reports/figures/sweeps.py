@@ -9,9 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
 from coterie.experiments.experiment import Experiment
-from coterie.experiments.sweep import trials
 from coterie.reports.figures.style import COLUMN, legend_above, new_figure, plain, strategy_line
-from coterie.results.sweep_points import Point, points
+from coterie.results.sweep_points import Point, points, trials
 
 LOGARITHMIC = 20.0
 """From which ratio of the highest to the lowest value on the axis counts powers."""

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from coterie.strategies.kin.paired_test import Losses, is_worse
-from coterie.strategies.parts.merging import normalised
-from coterie.strategies.strategy import Me, Request, Try
+from coterie.strategies.parts.merging import normalise
+from coterie.strategies.requests import Request, ValidateMerge
+from coterie.strategies.strategy import Me
 
 Weights = dict[int, float]
 SMALLEST_SHARE = float(np.finfo(np.float32).eps)
@@ -29,8 +30,8 @@ def average_or_adopt(
         return amounts
     losses = {me.peer: mine, **{k: theirs[k] for k in amounts if verdicts.get(k, 0.0) > 0.5}}
     order = sorted(losses, key=lambda peer: (float(losses[peer].mean(dtype=np.float64)), peer))
-    average = normalised(amounts)
-    if not is_worse((yield Try(average)), losses[order[0]]):
+    average = normalise(amounts)
+    if not is_worse((yield ValidateMerge(average)), losses[order[0]]):
         return average
     return (yield from _soup(order, amounts, losses[order[0]]))
 
@@ -39,7 +40,7 @@ def _soup(order: list[int], amounts: Weights, reached: Losses) -> Generator[Requ
     soup = {order[0]: amounts[order[0]]}
     for peer in order[1:]:
         richer = {**soup, peer: amounts[peer]}
-        tasted = yield Try(normalised(richer))
+        tasted = yield ValidateMerge(normalise(richer))
         if not is_worse(tasted, reached):
             soup, reached = richer, tasted
-    return normalised(soup)
+    return normalise(soup)

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.strategies.parts.similarity_table import Values, entries
-from coterie.strategies.strategy import PEERS, Me, Message, Offer
+from coterie.strategies.requests import PEERS, Message, Offer
+from coterie.strategies.strategy import Me
 
 VERDICTS = "verdicts"
 RANGE = (0.0, 1.0)
@@ -26,7 +27,7 @@ MOST_ODDS = 600.0
 """Log-odds beyond these leave the numbers a double can hold."""
 
 
-class VerdictTable:
+class PeerEvidence:
     """q[j] ∈ [0, 1] for those judged, NaN for all others; and what speaks for or against each.
 
     Evidence is the log-odds of verdicts. It adds up, and fades as fast as verdicts turned. How fast
@@ -40,7 +41,7 @@ class VerdictTable:
         self._num_turned = 0.0
         self._rounds_stood = 0.0
 
-    def grow_older(self, me: Me, period: float, num_samples: int) -> None:
+    def start_round(self, me: Me, period: float, num_samples: int) -> None:
         """A round begins: whatever is known is a round older. `period` is T.
 
         A verdict by n samples is at best q = √n / (1 + √n): no other counts more, for or against.
@@ -50,7 +51,7 @@ class VerdictTable:
         self._peers["ages"] += 1
         self._peers["evidence"] *= np.exp(-(1 + self._num_turned) / (period + self._rounds_stood))
 
-    def judged(self, verdicts: Mapping[int, float]) -> None:
+    def record_test_results(self, verdicts: Mapping[int, float]) -> None:
         """Take in verdicts of my own, and learn from those that turned."""
         peers, values = _arrays(verdicts)
         self._make_room(int(peers.max(initial=-1)))
@@ -62,12 +63,14 @@ class VerdictTable:
         self._peers["doubted"][peers] = self._doubted(before, values)
         self._put(peers, values, own=True)
 
-    def told(self, me: Me, values: Mapping[int, float], judged: Iterable[int] = ()) -> None:
+    def record_reports(
+        self, me: Me, values: Mapping[int, float], tested: Iterable[int] = ()
+    ) -> None:
         """Take in what others found of my model: if mine suits them, theirs may suit me.
 
         What I judged myself in that round stands, and who is doubted is not believed.
         """
-        others = set(me.others.tolist()) - set(judged)
+        others = set(me.others.tolist()) - set(tested)
         believed = {
             peer: value
             for peer, value in values.items()
@@ -76,7 +79,9 @@ class VerdictTable:
         self._make_room(max(believed, default=-1))
         self._put(*_arrays(believed), own=False)
 
-    def heard(self, me: Me, offers: Iterable[Offer], verdicts: Mapping[int, float]) -> None:
+    def record_second_hand_results(
+        self, me: Me, offers: Iterable[Offer], verdicts: Mapping[int, float]
+    ) -> None:
         """h_j = Σ_k [q_k λ^k_j − (1 − q_k) max(λ^k_j, 0)] of log-odds λ, replacing.
 
         What a peer of my kind finds counts as it says; of whom another kind approves, less so. Who
@@ -111,16 +116,16 @@ class VerdictTable:
         use = (within == peers) & askable[within] & (theirs >= 0) & (theirs <= 1)
         return rows[use], peers[use], theirs[use]
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """My data have changed: what suited me may not any more."""
         self._peers[:] = UNKNOWN
         self._num_turned = self._rounds_stood = 0.0
 
-    def chances(self, peers: npt.NDArray[np.int64]) -> Values:
+    def similarity_probabilities(self, peers: npt.NDArray[np.int64]) -> Values:
         """Return P_j, how likely each peer is of my kind, (n,)."""
         return np.asarray(1 / (1 + np.exp(np.minimum(-self._odds(peers), MOST_ODDS))))
 
-    def is_sure(self, peers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def is_surely_similar(self, peers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Return of whom more is known than any verdict says: P_j ≥ n/(1 + n), log-odds ≥ ln n.
 
         No single verdict by n samples speaks for more than half of that.
@@ -138,15 +143,15 @@ class VerdictTable:
         asked = self._peers[peers]
         return np.asarray(math.log(share / (1 - share)) + asked["evidence"] + asked["hearsay"])
 
-    def of(self, peers: npt.NDArray[np.int64]) -> Values:
+    def test_results(self, peers: npt.NDArray[np.int64]) -> Values:
         """Return the verdicts on peers; NaN where there is none."""
         return np.asarray(self._rows(peers)["verdicts"])
 
-    def is_own(self, peers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def is_own_result(self, peers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Return whether I came to the verdicts on peers myself."""
         return np.asarray(self._rows(peers)["own"] > 0)
 
-    def kin(self) -> npt.NDArray[np.int64]:
+    def similar_peers(self) -> npt.NDArray[np.int64]:
         """Return those I hold to be of my kind."""
         return np.flatnonzero(self._peers["verdicts"] > 0.5)
 

@@ -14,31 +14,29 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.strategies.kin.average_or_adopt import average_or_adopt
-from coterie.strategies.kin.evidence import RANGE, VERDICTS, VerdictTable
+from coterie.strategies.kin.evidence import RANGE, VERDICTS, PeerEvidence
 from coterie.strategies.kin.paired_test import (
     Losses,
-    against,
-    against_the_best,
-    best_of,
-    has_jumped,
+    best_model,
+    compare,
+    compare_with_best,
+    has_increased,
     is_worse,
 )
 from coterie.strategies.parts.finetuning import finetuning
 from coterie.strategies.parts.merging import federated_average
-from coterie.strategies.strategy import (
-    Beliefs,
+from coterie.strategies.requests import (
     Fetch,
-    Listen,
-    Me,
     Merge,
     Message,
     Plan,
+    ReceiveReports,
+    Report,
     Request,
-    Strategy,
-    Tell,
     Train,
     Validate,
 )
+from coterie.strategies.strategy import Estimates, Me, Strategy
 
 
 @dataclass
@@ -61,31 +59,31 @@ class Kin(Strategy):
     adopt: bool = True
     restraint: bool = True
     finetune: bool = True
-    table: VerdictTable = field(default_factory=VerdictTable, init=False)
+    table: PeerEvidence = field(default_factory=PeerEvidence, init=False)
     judged: list[int] = field(default_factory=list, init=False)
     """Whom I judged in the round before."""
     losses: Losses = field(default_factory=lambda: np.zeros(0, np.float32), init=False)
     """Of my model on my validation data, when the round before began."""
 
-    listens = True
-    told_range = RANGE
+    receives_reports = True
+    report_range = RANGE
     table_ranges: ClassVar = {VERDICTS: RANGE}
     name = "kin"
     summary = "merges whoever's model is as good as its own on its own data; needs no tuning"
 
     def round(self, me: Me) -> Plan:
-        """Listen, choose, judge, reply, merge, train."""
+        """ReceiveReports, choose, judge, reply, merge, train."""
         mine = (yield Validate((me.peer,)))[me.peer]
-        self.table.grow_older(me, self._period(me), len(mine))
-        self.table.told(me, (yield Listen()), self.judged)
-        self._notice(mine)
-        offers = yield Fetch(self.chosen(me))
+        self.table.start_round(me, self._period(me), len(mine))
+        self.table.record_reports(me, (yield ReceiveReports()), self.judged)
+        self._detect_shift(mine)
+        offers = yield Fetch(self.sample_peers(me))
         theirs = yield Validate(tuple(offer.peer for offer in offers))
-        found = yield from self._judge(mine, theirs)
+        found = yield from self._test(mine, theirs)
         if self.replies:
-            yield Tell(found)
+            yield Report(found)
         if self.hearsay:
-            self.table.heard(me, offers, found)
+            self.table.record_second_hand_results(me, offers, found)
         if self.adopt:
             weights = yield from average_or_adopt(me, mine, theirs, found)
         else:
@@ -93,43 +91,45 @@ class Kin(Strategy):
         yield Merge(weights)
         yield from self._train(me)
 
-    def chosen(self, me: Me) -> tuple[int, ...]:
+    def sample_peers(self, me: Me) -> tuple[int, ...]:
         """Return m peers: whoever is drawn, by its chance of being of my kind, comes first.
 
         Of those drawn, and of the others, the likely ones are preferred in proportion.
         """
-        chances = self.table.chances(me.others)
+        chances = self.table.similarity_probabilities(me.others)
         drawn = me.rng.random(len(chances)) < chances
         # A weighted draw without replacement: the highest ln(u)/P.
         preference = np.log(1 - me.rng.random(len(chances))) / chances
         order = np.lexsort((-preference, ~drawn))
         return tuple(me.others[order[: self.fetches]].tolist())
 
-    def _judge(
+    def _test(
         self, mine: Losses, theirs: Mapping[int, Losses]
     ) -> Generator[Request, Any, dict[int, float]]:
         """q_k: of the verdicts against mine and against the best of them, the lower one."""
-        found = against(theirs, mine)
+        found = compare(theirs, mine)
         if self.rivals and found:
-            rivals = yield from self._compare(theirs)
+            rivals = yield from self._compare_with_best(theirs)
             found = {peer: min(q, rivals[peer]) for peer, q in found.items()}
-        self.table.judged(found)
+        self.table.record_test_results(found)
         self.judged = sorted(found)
         return found
 
-    def _compare(self, theirs: Mapping[int, Losses]) -> Generator[Request, Any, dict[int, float]]:
+    def _compare_with_best(
+        self, theirs: Mapping[int, Losses]
+    ) -> Generator[Request, Any, dict[int, float]]:
         """Return how likely each model is as good as the best of them, by validation.
 
         Whoever is not surely of my kind yet has to prove it on my training data as well.
         """
         peers = np.array(list(theirs))
-        trusted = self.table.is_sure(peers) & self.trust
-        asks = {best_of(theirs), *peers[~trusted].tolist()}
+        trusted = self.table.is_surely_similar(peers) & self.trust
+        asks = {best_model(theirs), *peers[~trusted].tolist()}
         asked = {peer: theirs[peer] for peer in theirs if peer in asks}
-        rivals = against_the_best(theirs, {}) if trusted.any() or len(asked) == 1 else {}
+        rivals = compare_with_best(theirs, {}) if trusted.any() or len(asked) == 1 else {}
         if len(asked) > 1:
             practised = yield Validate(tuple(asked), "train")
-            rivals |= against_the_best(asked, practised)
+            rivals |= compare_with_best(asked, practised)
         return rivals
 
     def _train(self, me: Me) -> Plan:
@@ -144,10 +144,10 @@ class Kin(Strategy):
         """How many rounds it takes to meet everybody once."""
         return max(len(me.others) / max(self.fetches, 1), 1.0)
 
-    def _notice(self, mine: Losses) -> None:
+    def _detect_shift(self, mine: Losses) -> None:
         """Forget everything when my own loss has jumped: my data are not what they were."""
-        if len(self.losses) and has_jumped(mine, self.losses):
-            self.table.forget()
+        if len(self.losses) and has_increased(mine, self.losses):
+            self.table.clear()
         self.losses = mine
 
     def message(self) -> Message:
@@ -156,15 +156,15 @@ class Kin(Strategy):
 
     def neighbours(self) -> npt.NDArray[np.int64]:
         """Return those I hold to be of my kind."""
-        return self.table.kin()
+        return self.table.similar_peers()
 
-    def beliefs(self, me: Me) -> Beliefs:
+    def estimates(self, me: Me) -> Estimates:
         """Return my verdicts; how likely each is chosen next is not written down anywhere."""
-        found = self.table.of(me.others)
+        found = self.table.test_results(me.others)
         (known,) = np.nonzero(~np.isnan(found))
-        return Beliefs(
+        return Estimates(
             me.others[known],
             found[known],
-            self.table.is_own(me.others[known]),
+            self.table.is_own_result(me.others[known]),
             np.full(len(known), np.nan),
         )

@@ -18,7 +18,7 @@ Losses: TypeAlias = npt.NDArray[np.float32]
 Values: TypeAlias = npt.NDArray[np.float64]
 
 
-def excess(losses: Losses, reference: Losses) -> Values:
+def z_scores(losses: Losses, reference: Losses) -> Values:
     """z = mean(d) / (sd(d)/√n) of d = losses − reference: how much worse, in standard errors.
 
     Of one model, (n,), or of several at once, (m, n).
@@ -40,14 +40,14 @@ def excess(losses: Losses, reference: Losses) -> Values:
 
 def is_worse(losses: Losses, reference: Losses) -> bool:
     """Whether max(z, 0)² ≥ ln n: by BIC a difference is the better explanation."""
-    return max(float(excess(losses, reference)), 0.0) ** 2 >= math.log(len(losses))
+    return max(float(z_scores(losses, reference)), 0.0) ** 2 >= math.log(len(losses))
 
 
-def against(theirs: Mapping[int, Losses], reference: Losses) -> dict[int, float]:
+def compare(theirs: Mapping[int, Losses], reference: Losses) -> dict[int, float]:
     """q = 1 / (1 + exp(max(z, 0)²/2 − ln(n)/2)): the posterior of "exchangeable" by BIC."""
     if not theirs:
         return {}
-    found = excess(np.array(list(theirs.values())), reference).tolist()
+    found = z_scores(np.array(list(theirs.values())), reference).tolist()
     return {peer: _posterior(z, len(reference)) for peer, z in zip(theirs, found, strict=True)}
 
 
@@ -56,7 +56,7 @@ def _posterior(z: float, num_samples: int) -> float:
     return 1 / (1 + math.exp(power)) if power < 700 else 0.0
 
 
-def against_the_best(
+def compare_with_best(
     theirs: Mapping[int, Losses], practised: Mapping[int, Losses]
 ) -> dict[int, float]:
     """Return how likely each model is as good as the best of them, on validation and training data.
@@ -71,22 +71,22 @@ def against_the_best(
         peer: np.concatenate([losses, practised[peer]]) if practised else losses
         for peer, losses in theirs.items()
     }
-    best = best_of(joined)
+    best = best_model(joined)
     reference = joined[best]
     if practised:
         by_heart = max(mean_loss(theirs[best]) - mean_loss(practised[best]), 0.0)
         reference = np.concatenate([theirs[best], practised[best] + np.float32(by_heart)])
-    return against(joined, reference)
+    return compare(joined, reference)
 
 
-def best_of(losses: Mapping[int, Losses]) -> int:
+def best_model(losses: Mapping[int, Losses]) -> int:
     """Return whose loss is the lowest."""
     means = np.array(list(losses.values()), np.float64).mean(axis=-1)
     means[~np.isfinite(means)] = np.inf
     return min(zip(means.tolist(), losses, strict=True))[1]
 
 
-def has_jumped(now: Losses, before: Losses) -> bool:
+def has_increased(now: Losses, before: Losses) -> bool:
     """Whether losses of different samples, or of different models, are higher than they were."""
     rise = float(now.mean(dtype=np.float64) - before.mean(dtype=np.float64))
     if len(now) < 2 or len(before) < 2 or not rise > 0:

@@ -25,7 +25,7 @@ class Restraint:
         self._lowest = np.full(num_peers, np.inf)
         """The lowest validation loss that a peer's model had before a training."""
 
-    def learn(self, peer: int, before: Losses, after: Losses) -> None:
+    def record_training(self, peer: int, before: Losses, after: Losses) -> None:
         """Take in a peer's validation losses before and after its training, (n,) each."""
         reached = mean_loss(before)
         if reached < self._lowest[peer] or self.epochs[peer] == 0:
@@ -34,7 +34,7 @@ class Restraint:
             self.epochs[peer] -= 1
         self._lowest[peer] = min(self._lowest[peer], reached)
 
-    def start_anew(self) -> None:
+    def reset(self) -> None:
         """The data have changed: what was reached on others means nothing."""
         self.epochs[:] = self._most_epochs
         self._lowest[:] = np.inf

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Sequence
 from typing import Any
 
-from coterie.strategies.strategy import Fetch, Offer, PeerId, Request
+from coterie.strategies.requests import Fetch, Offer, PeerId, Request
 
 
 def fetch_missing(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.strategies.strategy import Depth, Plan, Train
+from coterie.strategies.requests import Depth, Plan, Train
 
 
 def train(*, finetune: bool, depth: Depth) -> Plan:

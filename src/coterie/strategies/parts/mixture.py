@@ -16,7 +16,7 @@ A class of one would otherwise be infinitely sure of its only member, and never 
 """
 
 
-def similar_ones(scores: Values, believed: Mask) -> Mask:
+def find_similar(scores: Values, believed: Mask) -> Mask:
     """Return which of the scores (n,) belong to the class with the higher mean.
 
     Starts from those believed to belong there, and alternates between fitting and assigning until

@@ -15,7 +15,7 @@ LARGEST = 1e300
 """Where τ·s ends: a neighbour may claim any similarity, and infinities cannot be compared."""
 
 
-def uniform(
+def sample_uniformly(
     rng: np.random.Generator, candidates: npt.NDArray[np.int64], count: int
 ) -> tuple[int, ...]:
     """Draw `count` distinct candidates uniformly; all of them where there are fewer."""
@@ -24,7 +24,7 @@ def uniform(
 
 
 @dataclass(frozen=True)
-class Chances:
+class SamplingProbabilities:
     """A distribution p_i over peers, kept as logarithms: a tiny chance is still a chance."""
 
     peers: npt.NDArray[np.int64]
@@ -45,19 +45,21 @@ class Chances:
         return float(self.log_probabilities[place])
 
 
-def uniform_chances(peers: npt.NDArray[np.int64], among: npt.NDArray[np.int64]) -> Chances:
+def uniform_probabilities(
+    peers: npt.NDArray[np.int64], among: npt.NDArray[np.int64]
+) -> SamplingProbabilities:
     """Return equal chances for those of the peers that are `among` these, and none for others."""
     chosen = np.isin(peers, among)
     each = -np.log(max(int(np.count_nonzero(chosen)), 1))
-    return Chances(peers, np.where(chosen, each, -np.inf))
+    return SamplingProbabilities(peers, np.where(chosen, each, -np.inf))
 
 
-def softmax_chances(
+def softmax_probabilities(
     peers: npt.NDArray[np.int64],
     similarities: npt.NDArray[np.float64],
     tau: float,
     unseen: Unseen = "zero",
-) -> Chances:
+) -> SamplingProbabilities:
     """p_i = softmax(τ·s_i) over peers; NaN stands for those nobody knows.
 
     "zero" gives the unseen s = 0 inside the softmax (the paper); "epsilon" leaves them out, then
@@ -65,14 +67,14 @@ def softmax_chances(
     """
     unknown = np.isnan(similarities)
     if len(peers) == 0 or unknown.all():
-        return Chances(peers, np.full(len(peers), -np.log(max(len(peers), 1))))
+        return SamplingProbabilities(peers, np.full(len(peers), -np.log(max(len(peers), 1))))
     with np.errstate(over="ignore"):
         scaled = np.clip(tau * np.where(unknown, 0.0, similarities), -LARGEST, LARGEST)
     if unseen == "zero":
-        return Chances(peers, _log_softmax(scaled))
+        return SamplingProbabilities(peers, _log_softmax(scaled))
     known = _log_softmax(np.where(unknown, -np.inf, scaled))
     raised = np.exp(known) + EPSILON
-    return Chances(peers, np.log(raised / raised.sum()))
+    return SamplingProbabilities(peers, np.log(raised / raised.sum()))
 
 
 def _log_softmax(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -10,23 +10,23 @@ import math
 from collections.abc import Generator, Iterable
 from typing import Any, Literal, TypeAlias
 
-from coterie.strategies.strategy import AskScore, Metric, Offer, Request, Score
+from coterie.strategies.requests import AskScore, Metric, Offer, Request, Score
 
 Similarity: TypeAlias = Literal[
     "inverse-loss", "accuracy", "cosine-weights", "inverse-distance", "cosine-gradients"
 ]
 Scores: TypeAlias = dict[int, float]
-Measuring: TypeAlias = Generator[Request, Any, Scores]
+SimilarityPlan: TypeAlias = Generator[Request, Any, Scores]
 
 SMALLEST = 1e-12
 """Losses and distances below this count as this, so that nothing is divided by zero."""
 LARGEST = 1.0 / SMALLEST
 """No similarity is above this, or below its negative: a cosine may be below 0."""
-ON_DATA: tuple[Similarity, ...] = ("inverse-loss", "accuracy")
+MEASURED_ON_DATA: tuple[Similarity, ...] = ("inverse-loss", "accuracy")
 """The similarities that depend on whose data they are measured."""
 
 
-def measurements(similarity: Similarity, alpha: float) -> frozenset[Metric]:
+def metrics_for(similarity: Similarity, alpha: float) -> frozenset[Metric]:
     """Return the measurements a similarity is made of."""
     if similarity == "cosine-gradients":
         last: set[Metric] = {"cosine-last-update"} if alpha > 0 else set()
@@ -41,7 +41,9 @@ def measurements(similarity: Similarity, alpha: float) -> frozenset[Metric]:
     return frozenset({one[similarity]})
 
 
-def measure(offers: Iterable[Offer], similarity: Similarity, alpha: float = 1.0) -> Measuring:
+def measure_similarities(
+    offers: Iterable[Offer], similarity: Similarity, alpha: float = 1.0
+) -> SimilarityPlan:
     """Measure how similar the offered models are to mine, on my data.
 
     For cosine-gradients: α·cos(Δ_last) + (1−α)·cos(Δ_init), where Δ_last is the change over the
@@ -49,7 +51,7 @@ def measure(offers: Iterable[Offer], similarity: Similarity, alpha: float = 1.0)
     """
     fetched = tuple(offers)
     if similarity != "cosine-gradients":
-        (metric,) = measurements(similarity, alpha)
+        (metric,) = metrics_for(similarity, alpha)
         return _similarities(similarity, (yield Score(fetched, metric)))
     parts: list[tuple[float, Scores]] = []
     if alpha > 0:
@@ -61,9 +63,9 @@ def measure(offers: Iterable[Offer], similarity: Similarity, alpha: float = 1.0)
     return _similarities(similarity, cosines)
 
 
-def ask(peers: tuple[int, ...], similarity: Similarity) -> Measuring:
-    """Let peers measure my model on *their* data; for the similarities `ON_DATA` only."""
-    (metric,) = measurements(similarity, alpha=1.0)
+def request_similarities(peers: tuple[int, ...], similarity: Similarity) -> SimilarityPlan:
+    """Let peers measure my model on *their* data; for the similarities `MEASURED_ON_DATA` only."""
+    (metric,) = metrics_for(similarity, alpha=1.0)
     return _similarities(similarity, (yield AskScore(peers, metric)))
 
 

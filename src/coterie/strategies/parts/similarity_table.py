@@ -8,9 +8,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from coterie.strategies.parts.sampling import Chances
+from coterie.strategies.parts.sampling import SamplingProbabilities
 from coterie.strategies.parts.similarity import LARGEST
-from coterie.strategies.strategy import PEERS, Beliefs, Me, Message, Offer
+from coterie.strategies.requests import PEERS, Message, Offer
+from coterie.strategies.strategy import Estimates, Me
 
 Values: TypeAlias = npt.NDArray[np.float64]
 SIMILARITIES = "similarities"
@@ -29,14 +30,16 @@ class SimilarityTable:
         self._measured: Values = np.zeros(0)
         self._estimated: Values = np.zeros(0)
 
-    def measured(self, scores: Mapping[int, float]) -> None:
+    def record_scores(self, scores: Mapping[int, float]) -> None:
         """Take in what I measured myself."""
         self._make_room(max(scores, default=-1))
         for peer, score in scores.items():
             self._measured[peer] = score
             self._estimated[peer] = np.nan
 
-    def heard(self, me: Me, offers: Iterable[Offer], scores: Mapping[int, float]) -> None:
+    def record_two_hop_estimates(
+        self, me: Me, offers: Iterable[Offer], scores: Mapping[int, float]
+    ) -> None:
         """Two-hop estimates: ŝ_i(j) = s_{k*}(j), k* the most similar fetched peer that knows j.
 
         The paper prints argmin, which is a slip: its own example takes the most similar.
@@ -63,13 +66,13 @@ class SimilarityTable:
         """Return which of the peers I measured myself."""
         return ~np.isnan(_at(self._measured, peers))
 
-    def beliefs(self, chances: Chances) -> Beliefs:
+    def estimates(self, chances: SamplingProbabilities) -> Estimates:
         """Return what I know about the peers I choose from, with the chance of each."""
         similarities = self.similarities(chances.peers)
         (known,) = np.nonzero(~np.isnan(similarities))
         peers = chances.peers[known]
         probabilities = np.exp(chances.log_probabilities[known])
-        return Beliefs(peers, similarities[known], self.is_measured(peers), probabilities)
+        return Estimates(peers, similarities[known], self.is_measured(peers), probabilities)
 
     def message(self, hops: Hops) -> Message:
         """Return what is passed on: my measurements ("two"), or estimates as well ("any")."""

@@ -7,13 +7,14 @@ from typing import Literal
 
 import numpy as np
 
+from coterie.strategies.requests import PeerId
 from coterie.strategies.server.server_strategy import (
     Server,
     ServerPlan,
     ServerStrategy,
     TrainPooled,
 )
-from coterie.strategies.strategy import GroundTruth, PeerId, revealed
+from coterie.strategies.strategy import GroundTruth, require_ground_truth
 
 
 @dataclass
@@ -43,4 +44,4 @@ class Central(ServerStrategy):
         """The model of the peer's true cluster, or the only one."""
         if self.scope == "all":
             return 0
-        return int(revealed(truth).clusters[peer])
+        return int(require_ground_truth(truth).clusters[peer])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coterie.strategies.parts.merging import normalised
-from coterie.strategies.parts.sampling import uniform
+from coterie.strategies.parts.merging import normalise
+from coterie.strategies.parts.sampling import sample_uniformly
+from coterie.strategies.requests import PeerId
 from coterie.strategies.server.server_strategy import (
     Aggregate,
     Server,
@@ -13,7 +14,7 @@ from coterie.strategies.server.server_strategy import (
     ServerStrategy,
     TrainClients,
 )
-from coterie.strategies.strategy import GroundTruth, PeerId
+from coterie.strategies.strategy import GroundTruth
 
 
 @dataclass
@@ -30,10 +31,10 @@ class FedAvg(ServerStrategy):
 
     def round(self, server: Server) -> ServerPlan:
         """Sample m clients, train there, average: w ← Σ (n_k / Σ n) w_k."""
-        clients = uniform(server.rng, server.clients, self.fetches)
+        clients = sample_uniformly(server.rng, server.clients, self.fetches)
         samples = yield TrainClients(dict.fromkeys(clients, 0))
         if samples:
-            yield Aggregate(0, normalised(samples))
+            yield Aggregate(0, normalise(samples))
 
     def model_of(self, peer: PeerId, truth: GroundTruth | None) -> int:
         """Everybody uses the global model."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from coterie.strategies.parts.merging import normalised
-from coterie.strategies.parts.sampling import uniform
+from coterie.strategies.parts.merging import normalise
+from coterie.strategies.parts.sampling import sample_uniformly
+from coterie.strategies.requests import PeerId
 from coterie.strategies.server.server_strategy import (
     Aggregate,
     ScoreClients,
@@ -14,7 +15,7 @@ from coterie.strategies.server.server_strategy import (
     ServerStrategy,
     TrainClients,
 )
-from coterie.strategies.strategy import GroundTruth, PeerId
+from coterie.strategies.strategy import GroundTruth
 
 
 @dataclass
@@ -35,7 +36,7 @@ class IFCA(ServerStrategy):
 
     def round(self, server: Server) -> ServerPlan:
         """Sample m clients, let them choose and train, average each model's clients by n_k."""
-        clients = uniform(server.rng, server.clients, self.fetches)
+        clients = sample_uniformly(server.rng, server.clients, self.fetches)
         losses = yield ScoreClients(clients)
         chosen = {
             client: min(range(self.models), key=of.__getitem__) for client, of in losses.items()
@@ -45,7 +46,7 @@ class IFCA(ServerStrategy):
         for model in range(self.models):
             mine = {client: n for client, n in samples.items() if chosen[client] == model}
             if mine:
-                yield Aggregate(model, normalised(mine))
+                yield Aggregate(model, normalise(mine))
 
     def model_of(self, peer: PeerId, truth: GroundTruth | None) -> int:
         """The model the peer chose last; the first one before it was ever asked."""

@@ -15,7 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.errors import ConfigError
-from coterie.strategies.strategy import Configurable, GroundTruth, PeerId
+from coterie.strategies.options import Configurable
+from coterie.strategies.requests import PeerId
+from coterie.strategies.strategy import GroundTruth
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from coterie.strategies.parts.merging import federated_average
-from coterie.strategies.parts.sampling import uniform
-from coterie.strategies.strategy import Fetch, Me, Merge, Plan, Strategy, Train, revealed
+from coterie.strategies.parts.sampling import sample_uniformly
+from coterie.strategies.requests import Fetch, Merge, Plan, Train
+from coterie.strategies.strategy import Me, Strategy, require_ground_truth
 
 
 @dataclass
-class Deluded(Strategy):
+class WrongCluster(Strategy):
     """Merges with m = `fetches` uniformly chosen peers of all true clusters but its own."""
 
     fetches: int = 5
@@ -22,8 +23,8 @@ class Deluded(Strategy):
 
     def round(self, me: Me) -> Plan:
         """Fetch outside of the true cluster, average, train."""
-        clusters = revealed(me.truth).clusters
+        clusters = require_ground_truth(me.truth).clusters
         outsiders = np.flatnonzero(clusters != clusters[me.peer])
-        offers = yield Fetch(uniform(me.rng, outsiders, self.fetches))
+        offers = yield Fetch(sample_uniformly(me.rng, outsiders, self.fetches))
         yield Merge(federated_average(me, offers))
         yield Train()

@@ -1,0 +1,67 @@
+"""`coterie run`: several strategies on the same data, from the same start."""
+
+from __future__ import annotations
+
+from coterie.cli.console import tell_notes
+from coterie.cli.options import (
+    Changes,
+    DataRoot,
+    Device,
+    FirstSeedOrOwn,
+    Out,
+    Peers,
+    Preset,
+    Rounds,
+    Scale,
+    SeedsOrOwn,
+    SideBySide,
+    Strategies,
+    StrategyFiles,
+    Threads,
+    Trainer,
+    changed_settings,
+    named_strategies,
+    new_folder,
+)
+from coterie.cli.show_run import continuable, run_shown
+from coterie.cli.watch import Watch, watched
+from coterie.errors import ConfigError
+
+
+def run(
+    preset: Preset = "digits",
+    strategy: Strategies = None,
+    strategy_file: StrategyFiles = None,
+    seed: FirstSeedOrOwn = None,
+    seeds: SeedsOrOwn = None,
+    rounds: Rounds = None,
+    peers: Peers = None,
+    scale: Scale = 1.0,
+    change: Changes = None,
+    data_root: DataRoot = None,
+    folder: Out = None,
+    trainer: Trainer = None,
+    device: Device = None,
+    threads: Threads = None,
+    side_by_side: SideBySide = None,
+    live: Watch = False,
+) -> None:
+    """Run an experiment: several strategies on the same data, from the same start."""
+    from coterie.experiments.config import check_sizes
+    from coterie.experiments.experiment import Experiment
+    from coterie.experiments.presets import find_preset
+    from coterie.experiments.user_strategies import load_strategies
+
+    own = load_strategies(strategy_file)
+    chosen = find_preset(preset)
+    changes = changed_settings(rounds, peers, data_root, trainer, device, change)
+    labels = named_strategies(strategy) or chosen.labels_with(own)
+    configs = chosen.runs(labels, chosen.numbers(seed, seeds), changes, scale=scale)
+    if any(config.runtime == "network" for config in configs):
+        raise ConfigError(f"Real peers run {preset}: coterie swarm --preset {preset}")
+    check_sizes(configs)
+    tell_notes(chosen.notes(configs))
+    folder = folder or new_folder(chosen.name)
+    with continuable(folder), watched(folder, live):
+        experiment = Experiment.create(folder, configs)
+        run_shown(experiment, chosen.name, threads, side_by_side)

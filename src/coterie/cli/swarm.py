@@ -1,0 +1,82 @@
+"""`coterie swarm`: an experiment run by real peers on this computer."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from coterie.cli.console import errors, tell_notes
+from coterie.cli.options import (
+    Changes,
+    DataRoot,
+    Device,
+    FirstSeedOrOwn,
+    KeepPeers,
+    Out,
+    OwnPace,
+    PeerNetwork,
+    Peers,
+    Rounds,
+    Scale,
+    SeedsOrOwn,
+    Strategies,
+    Trainer,
+    changed_settings,
+    named_strategies,
+    new_folder,
+)
+from coterie.cli.show_run import continuable, results_shown
+from coterie.cli.watch import Watch, watched
+
+if TYPE_CHECKING:
+    from coterie.experiments.experiment import Experiment
+
+
+def swarm(
+    preset: Annotated[str, typer.Option(help="What to run; see `coterie list`.")] = "digits",
+    strategy: Strategies = "kin",
+    peers: Peers = 8,
+    seed: FirstSeedOrOwn = None,
+    seeds: SeedsOrOwn = None,
+    rounds: Rounds = None,
+    scale: Scale = 1.0,
+    change: Changes = None,
+    network: PeerNetwork = None,
+    own_pace: OwnPace = False,
+    keep_peers: KeepPeers = False,
+    data_root: DataRoot = None,
+    folder: Out = None,
+    trainer: Trainer = None,
+    device: Device = None,
+    live: Watch = False,
+) -> None:
+    """Run an experiment by real peers: processes of this computer, over an encrypted network."""
+    from coterie.experiments.config import check_sizes
+    from coterie.experiments.experiment import Experiment
+    from coterie.experiments.presets import find_preset
+    from coterie.swarm.check_settings import adapt_all_for_real_peers
+
+    chosen = find_preset(preset)
+    changes = changed_settings(rounds, peers, data_root, trainer, device, change)
+    numbers = chosen.numbers(seed, seeds)
+    configs = chosen.runs(named_strategies(strategy), numbers, changes, scale=scale)
+    configs, notes = adapt_all_for_real_peers(configs, network, own_pace=own_pace)
+    check_sizes(configs)
+    tell_notes([*chosen.notes(configs), *notes])
+    folder = folder or new_folder(f"{chosen.name}-swarm")
+    with continuable(folder), watched(folder, live):
+        experiment = Experiment.create(folder, configs)
+        run_swarm(experiment, keep_peers=keep_peers)
+
+
+def run_swarm(experiment: Experiment, *, keep_peers: bool = False) -> None:
+    """Run an experiment by real peers, with a table of how far each is."""
+    from coterie.cli.swarm_progress import SwarmProgress
+    from coterie.swarm.run_swarm import execute_by_peers
+
+    preset = experiment.runs[0].config.preset
+    with results_shown(experiment, preset), SwarmProgress(experiment.runs, errors) as display:
+        execute = partial(execute_by_peers, show=display.show, keep_peers=keep_peers)
+        experiment.run(threads=1, on_end=display.end, tell=display.tell, execute=execute)

@@ -1,0 +1,83 @@
+"""`coterie sweep`: every combination of some settings, compared."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from coterie.cli.console import tell_notes
+from coterie.cli.options import (
+    Changes,
+    DataRoot,
+    Device,
+    FirstSeedOrOwn,
+    Out,
+    Peers,
+    Preset,
+    Rounds,
+    Scale,
+    SeedsOrOwn,
+    SideBySide,
+    Strategies,
+    StrategyFiles,
+    Threads,
+    Trainer,
+    changed_settings,
+    named_strategies,
+    new_folder,
+)
+from coterie.cli.show_run import continuable, run_shown
+from coterie.cli.watch import Watch, watched
+
+
+def sweep(
+    preset: Preset,
+    vary: Annotated[
+        list[str],
+        typer.Option(
+            metavar="KEY=VALUE,…",
+            help="A setting and its values; several make all combinations.",
+            show_default=False,
+        ),
+    ],
+    strategy: Strategies = None,
+    strategy_file: StrategyFiles = None,
+    seed: FirstSeedOrOwn = None,
+    seeds: SeedsOrOwn = None,
+    rounds: Rounds = None,
+    peers: Peers = None,
+    change: Changes = None,
+    scale: Scale = 1.0,
+    select: Annotated[
+        bool, typer.Option("--select", help="Name each strategy's best setting, by validation.")
+    ] = False,
+    data_root: DataRoot = None,
+    folder: Out = None,
+    trainer: Trainer = None,
+    device: Device = None,
+    threads: Threads = None,
+    side_by_side: SideBySide = None,
+    live: Watch = False,
+) -> None:
+    """Vary settings: run every combination of values, and compare them."""
+    from coterie.experiments import sweep as sweeps
+    from coterie.experiments.config import check_sizes
+    from coterie.experiments.experiment import Experiment, Grid
+    from coterie.experiments.presets import find_preset
+    from coterie.experiments.user_strategies import load_strategies
+
+    own = load_strategies(strategy_file)
+    chosen = find_preset(preset)
+    labels = named_strategies(strategy) or chosen.labels_with(own)
+    changes = changed_settings(rounds, peers, data_root, trainer, device, change)
+    varied = sweeps.parse_vary(vary, changes)
+    numbers = chosen.numbers(seed, seeds)
+    configs, names = sweeps.grid(chosen, labels, numbers, changes, varied, scale)
+    check_sizes(configs)
+    tell_notes(chosen.notes(configs))
+    grid = Grid(varied=tuple(varied), changes=changes, scale=scale, select=select)
+    folder = folder or new_folder(chosen.name)
+    with continuable(folder), watched(folder, live):
+        experiment = Experiment.create(folder, configs, names, grid)
+        run_shown(experiment, chosen.name, threads, side_by_side)
