@@ -103,17 +103,17 @@ class SimpleService(ServiceInterface):
         return frozenset({"first", "impossible"})
 
     @property
-    def takes_pushes(self) -> bool:
+    def receives_models(self) -> bool:
         return self.takes
 
     async def store_pushed(self, pulled: PulledModel) -> None:
         self.received.append(pulled)
 
     @property
-    def listens(self) -> bool:
+    def receives_reports(self) -> bool:
         return self.takes
 
-    async def store_told(self, peer_id: str, value: float, round_number: int) -> None:
+    async def store_report(self, peer_id: str, value: float, round_number: int) -> None:
         self.heard[peer_id] = (value, round_number)
 
     async def _wait(self, condition: Callable[[], bool], seconds: float) -> None:

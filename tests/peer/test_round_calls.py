@@ -111,7 +111,7 @@ def test_a_round_asks_all_peers_at_the_same_time(tmp_path, call):
             if call == "fetch":
                 answers = await asyncio.to_thread(bridge.fetch, numbers, 0, ONLY_MODEL)
             elif call == "tell":
-                answers = await asyncio.to_thread(bridge.tell, dict.fromkeys(numbers, 0.5), 0)
+                answers = await asyncio.to_thread(bridge.report, dict.fromkeys(numbers, 0.5), 0)
             elif call == "ask_score":
                 answers = await asyncio.to_thread(bridge.ask_score, numbers, "first", 0)
             else:
@@ -125,7 +125,7 @@ def test_a_round_asks_all_peers_at_the_same_time(tmp_path, call):
 def _hold(peer: TestPeer, call: str, all_asked: asyncio.Barrier) -> None:
     names = {
         "fetch": "get_published",
-        "tell": "store_told",
+        "tell": "store_report",
         "ask_score": "score",
         "push": "store_pushed",
     }
@@ -158,7 +158,7 @@ def test_a_peer_that_wasted_time_is_not_asked_and_seems_not_to_be_there(tmp_path
                 assert await asyncio.to_thread(bridge.reachable_peers) == [2]
                 for answer in (
                     await fetched(bridge, [1]),
-                    await asyncio.to_thread(bridge.tell, {1: 0.5}, 0),
+                    await asyncio.to_thread(bridge.report, {1: 0.5}, 0),
                 ):
                     assert answer == []
                 asked = sum(ann.context.traffic.calls.values()) - num_calls

@@ -213,12 +213,12 @@ class NetworkRuntime(Runtime):
     def _report(self, now: Round, requests: dict[int, Report]) -> Answers:
         request = requests[ME]
         self._check_targets(now, ME, request)
-        for other in self._bridge.tell(request.values, now.number):
+        for other in self._bridge.report(request.values, now.number):
             now.exchanges.replied(ME, other, NUMBER_BYTES)
         return {}
 
     def _receive_reports(self, now: Round, requests: dict[int, ReceiveReports]) -> Answers:
-        return {ME: self._bridge.listen(now.number)}
+        return {ME: self._bridge.receive_reports(now.number)}
 
     def _send(self, now: Round, requests: dict[int, Send]) -> Answers:
         request = requests[ME]

@@ -92,7 +92,7 @@ class RunningPeer:
             self._address_book,
             layout,
             config.network,
-            told_range=self._strategy.report_range,
+            report_range=self._strategy.report_range,
             table_ranges=self._strategy.table_ranges,
         )
         self._peer_run = PeerRun(folder, self._address_book, config.rounds)
@@ -108,8 +108,8 @@ class RunningPeer:
         service = PeerService(
             scorer,
             answers_scores=self._strategy.asks_for_scores(),
-            takes_pushes=self._strategy.receives_models,
-            listens=self._strategy.receives_reports,
+            receives_models=self._strategy.receives_models,
+            receives_reports=self._strategy.receives_reports,
             largest_inbox=self._config.network.limits.inbox_models,
         )
         client = PeerClient(self._context)

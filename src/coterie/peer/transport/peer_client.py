@@ -165,8 +165,8 @@ class PeerClient:
             request = wire.PushRequest(manifest=offered, round=round)
             await self._call(peer_id, connection, PUSH, request, seconds)
 
-    async def tell(self, peer_id: PeerKey, value: float, round: int) -> None:
-        """Tell a peer a number."""
+    async def report(self, peer_id: PeerKey, value: float, round: int) -> None:
+        """Report a number to a peer."""
         async with self._calls.connected(peer_id) as connection:
             # Safe to repeat: the last number of a round counts, and there is only one.
             await self._call(peer_id, connection, TELL, wire.TellRequest(value=value, round=round))
@@ -286,10 +286,10 @@ class PeerClient:
                 return
             except Refused as refused:
                 self._context.traffic.failures[peer_id, PULL_MODEL.name] += 1
-                is_told = isinstance(refused, RefusedByPeer)
-                is_broken = refused.reason is Reason.UNREACHABLE and not is_told
+                is_from_peer = isinstance(refused, RefusedByPeer)
+                is_broken = refused.reason is Reason.UNREACHABLE and not is_from_peer
                 num_breaks += is_broken
-                is_busy = refused.reason is Reason.BUSY and is_told
+                is_busy = refused.reason is Reason.BUSY and is_from_peer
                 may_go_on = is_busy or (is_broken and num_breaks <= MOST_BREAKS)
                 if not may_go_on or not await pauses.pause():
                     raise

@@ -173,7 +173,7 @@ class PeerServer:
             GET_MANIFEST: handlers.get_manifest,
             ASK_SCORE: handlers.ask_score,
             PUSH: handlers.push,
-            TELL: handlers.tell,
+            TELL: handlers.report,
             GOODBYE: handlers.goodbye,
         }
         table = {

@@ -213,7 +213,7 @@ BOUNDS: Mapping[str, Mapping[str, Rule | ListRule]] = {
     "ScoreReply": {"value": NumberRange(0.0, math.inf)},
     "PushRequest": {"manifest": NestedMessage(), "round": ROUND},
     "PushReply": {},
-    # A strategy often accepts less, see Strategy.told_range.
+    # A strategy often accepts less, see Strategy.report_range.
     "TellRequest": {"value": FINITE, "round": ROUND},
     "TellReply": {},
     "GoodbyeMessage": {"instance": INSTANCE},
