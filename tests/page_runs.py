@@ -14,6 +14,7 @@ import pytest
 from commands import coterie, end, start
 from pages import Block, all_blocks, blocks
 
+from coterie.strategies import STRATEGIES
 from coterie.swarm.peer_folders import free_ports
 
 # Readers run experiments in full; whether a command works, a few rounds tell as well.
@@ -42,6 +43,7 @@ class PageRun:
 
     def run(self) -> None:
         """Write its files, run its tests and its other blocks, all in the order of the page."""
+        known = dict(STRATEGIES)
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(self.folder)
             patch.syspath_prepend(str(self.folder))
@@ -53,6 +55,9 @@ class PageRun:
                 for process in self.started:
                     process.kill()
                     process.communicate()
+                # A reader's own strategies are unknown to the tests that follow.
+                STRATEGIES.clear()
+                STRATEGIES.update(known)
                 for block in blocks(self.page, "python"):
                     sys.modules.pop((block.file or "").removesuffix(".py"), None)
 

@@ -35,7 +35,7 @@ def test_an_installed_package_has_its_data_files(tmp_path):
     assert int(told[1]) > 10
     assert (built / "coterie" / "py.typed").exists()
     for folder in ("static", "templates"):
-        source = ROOT / "src" / "coterie" / "pages" / folder
+        source = ROOT / "src" / "coterie" / "reports" / "html" / folder
         assert {each.name for each in source.iterdir()} == {
-            each.name for each in (built / "coterie" / "pages" / folder).iterdir()
+            each.name for each in (built / "coterie" / "reports" / "html" / folder).iterdir()
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -10,14 +11,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import coterie
+from pages import ROOT
 from scripts import script
 
 from coterie.errors import ConfigError, StorageError
 from coterie.experiments.experiment import Experiment
 from coterie.experiments.presets import PRESETS
+from coterie.experiments.published import published_tables
+from coterie.reports.papers_tables import summary_sheet
+from coterie.results.read_reproductions import read_reproductions
+from coterie.results.reproduction import judge, judge_figures
 from coterie.runtime.run_tables import read_table
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS, TOOLS = ROOT / "docs", ROOT / "tools"
+KEPT = DOCS / "reproduction"
 # A setting with published numbers on data that are made on the spot.
 STARTED = (
     *("run", "friends-synthetic", "--strategy", "random,local", "--seed", 3, "--seeds", 2),
@@ -40,6 +47,47 @@ def finished(tmp_path_factory) -> Path:
 def test_page_is_up_to_date(script):
     page = (DOCS / "reproduction.md").read_text()
     assert page == script.page(), "run: .venv/bin/python tools/write_reproduction_page.py"
+
+
+def test_page_begins_with_the_table_of_the_command(script):
+    page = script.page()
+    table = page[page.index("| published |") :].partition("\n\n")[0]
+    kept = [script.reproduction(path.stem, script.read(path)) for path in KEPT.glob("*.json")]
+    sheet = summary_sheet(judge(kept), judge_figures(kept))
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+    assert lines[0] == list(sheet.header)
+    assert lines[2:] == [list(line.cells) for line in sheet.rows]
+    assert page.index("| published |") < page.index("![") < page.index("\n## ")
+
+
+def test_what_is_kept_is_judged_as_its_runs_are(script, finished):
+    kept = script.reproduction(finished.name, script.keep(Experiment.open(finished)))
+    [read] = read_reproductions([finished], [])
+    assert [run.outcome for run in kept.runs] == [run.summary for run in read.runs]
+    assert judge([kept]) == judge([read])
+    assert judge_figures([kept]) == judge_figures([read])
+
+
+def test_no_number_is_typed_into_the_page():
+    for path in ("write_reproduction_page.py", "reproduction_page/tables.py"):
+        # 100.0 and 1.0 are scales.
+        assert set(re.findall(r"\d+\.\d+", (TOOLS / path).read_text())) <= {"100.0", "1.0"}, path
+    reasons = [each.explained + each.tried for each in published_tables().values()]
+    assert not re.findall(r"\d", "".join(reasons))
+
+
+def test_the_picture_has_the_same_bytes_each_time(script, tmp_path):
+    rows = judge(
+        [script.reproduction(path.stem, script.read(path)) for path in KEPT.glob("*.json")]
+    )
+    pictures = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        script.draw(rows, tmp_path / name)
+        [path] = (tmp_path / name).iterdir()
+        pictures.append(path.read_bytes())
+    assert pictures[0] == pictures[1]
+    assert f"{path.name})" in script.page()
 
 
 def test_what_is_kept_says_how_it_was_made(script, finished):
@@ -153,7 +201,7 @@ def test_shifts_are_shown_beside_what_was_communicated(script, tmp_path):
     drift = ("--set", "drift={kind: random, every: 3}", "--rounds", 9)
     kept = _kept(script, tmp_path / "runs", "digits-drift", "--strategy", "random,hast", *drift)
     tables = _tables(script, kept, tmp_path)
-    assert list(tables) == ["Shifts", "Who found whom"]
+    assert list(tables) == ["Shifts", "Fetched models"]
     for run in kept.runs:
         label = run.outcome.label
         mean, drop, later, _, models = tables["Shifts"][label]
@@ -188,7 +236,7 @@ def test_neighbours_stand_beside_the_published(script, tmp_path):
     started = ("digits-methods", "--strategy", "pens,oracle,local", "--rounds", 3, *pens)
     kept = replace(_kept(script, tmp_path / "runs", *started), preset="pens-cifar-rotation2-50")
     tables = _tables(script, kept, tmp_path)
-    assert list(tables) == ["Neighbours", "Who found whom"]
+    assert list(tables) == ["Neighbours", "Fetched models"]
     chosen = read_table(tmp_path / "runs" / "pens-seed0", "chosen_neighbours").to_pylist()
     last = [row for row in chosen if row["round"] == 3]
     ours = [
@@ -201,8 +249,8 @@ def test_neighbours_stand_beside_the_published(script, tmp_path):
     differences = [float(cell) for cell in tables["Neighbours"]["*difference*"]]
     assert differences == pytest.approx([ours[0] - 100, ours[1] - 80.8], abs=0.006)
     assert "coterie analyse" not in _section(script.page(tmp_path), "one")
-    assert list(tables["Who found whom"]) == ["strategy", "pens", "oracle"]
-    precision, chance, _ = tables["Who found whom"]["oracle"]
+    assert list(tables["Fetched models"]) == ["strategy", "pens", "oracle"]
+    precision, chance, _ = tables["Fetched models"]["oracle"]
     assert (precision, chance) == ("100.00", f"{100 * 2 / 11:.2f}")
 
 
@@ -229,7 +277,7 @@ def test_what_a_cluster_lost_is_held_against_oracle(script, tmp_path):
 
 def test_what_was_kept_without_analyses_is_still_shown(script, finished, tmp_path):
     path = script.write(script.keep(Experiment.open(finished)), tmp_path, "old")
-    assert "### Who found whom" in script.page(tmp_path)
+    assert "### Fetched models" in script.page(tmp_path)
     kept = json.loads(path.read_text())
     for run in kept["runs"]:
         del run["summaries"], run["delusion"]

@@ -30,8 +30,10 @@ from PIL import Image
 from docs_folder import DOCS
 
 PICTURES = DOCS / "pictures"
-# The run of the tutorial, with two peers watched, which changes no result; and one that drifts.
+# The demo, for the README; the run of the tutorial, with two peers watched, which changes no
+# result; and one that drifts.
 RUNS = {
+    "demo": "coterie run digits --seeds 3 --out runs/demo",
     "mine": "coterie run digits --seeds 3 --set strategy.metric=inverse-distance "
     "--set 'watch.peers=[0, 25]' --out runs/mine",
     "drift": "coterie run digits-drift --seeds 3 --out runs/drift",
@@ -55,6 +57,8 @@ class Photograph:
     """What is chosen: the label of a control, and one of its options."""
 
 
+TOP = "report"
+"""The picture of the top of the demo's report, down to the end of its curves."""
 PHOTOGRAPHS = (
     Photograph("summary", "mine", "summary"),
     Photograph("curves", "mine", "curves"),
@@ -81,7 +85,7 @@ FIGURES = ("communication-dac",)
 def names() -> set[str]:
     """Return the names of all pictures."""
     photographs = {photograph.name for photograph in PHOTOGRAPHS}
-    return photographs | {f"print-{name}" for name in FIGURES} | {"watch"}
+    return photographs | {f"print-{name}" for name in FIGURES} | {"watch", TOP}
 
 
 def main() -> None:
@@ -93,6 +97,7 @@ def main() -> None:
         with browser() as started:
             for run in RUNS:
                 photograph_report(started, folder, run)
+            photograph_top(started, folder)
             photograph_live_view(started, folder)
         copy_figures(folder)
     for path in sorted(PICTURES.iterdir()):
@@ -130,10 +135,7 @@ def browser() -> Iterator[Any]:
 
 def photograph_report(started: Any, folder: Path, run: str) -> None:
     """Photograph the sections of one report."""
-    page = _window(started, WIDTH)
-    page.goto((folder / f"{run}.html").resolve().as_uri())
-    # Buttons say nothing on a picture.
-    page.add_style_tag(content=".savers { display: none }")
+    page = _report(started, folder, run)
     for photograph in PHOTOGRAPHS:
         if photograph.run != run:
             continue
@@ -145,6 +147,26 @@ def photograph_report(started: Any, folder: Path, run: str) -> None:
             control.select_option(label=option)
         page.wait_for_timeout(500)
         save_picture(section.screenshot(), photograph.name)
+
+
+def photograph_top(started: Any, folder: Path) -> None:
+    """Photograph the top of the demo's report, with few colours to keep it small."""
+    page = _report(started, folder, "demo")
+    curves = page.locator("#curves")
+    curves.locator(".picture .scatterlayer path").first.wait_for()
+    box = curves.bounding_box()
+    page.set_viewport_size({"width": WIDTH, "height": int(box["y"] + box["height"])})
+    page.wait_for_timeout(500)
+    save_picture(page.screenshot(), TOP, num_colours=64)
+
+
+def _report(started: Any, folder: Path, run: str) -> Any:
+    """Open a report."""
+    page = _window(started, WIDTH)
+    page.goto((folder / f"{run}.html").resolve().as_uri())
+    # Buttons say nothing on a picture.
+    page.add_style_tag(content=".savers { display: none }")
+    return page
 
 
 def photograph_live_view(started: Any, folder: Path) -> None:

@@ -3,10 +3,9 @@
 usage: python tools/write_reproduction_page.py
        python tools/write_reproduction_page.py FOLDER [--name NAME] [--command COMMAND]
 
-With a folder, the experiment in it is kept first: what its finished runs reached, what they cost,
-how they were started and what analyses say about them. Of a study's folder every setting with
-finished runs is kept. The published numbers are those of the package, so that no number is typed
-by hand.
+With a folder, its results are kept first: what its finished runs reached and cost, how they were
+started, and what analyses say about them. Of a study's folder, every setting with finished runs is
+kept. Published numbers come from the package: no number is typed by hand.
 """
 
 from __future__ import annotations
@@ -24,62 +23,57 @@ from coterie.experiments.experiment import EXPERIMENT, Experiment
 from coterie.experiments.presets import PRESETS, find_preset
 from coterie.experiments.published import published_tables
 from coterie.experiments.published.published_table import Comparison, PublishedTable
+from coterie.reports.comparison_tables import Sheet
 from coterie.reports.final_table import final_table
+from coterie.reports.papers_tables import summary_sheet
+from coterie.results.published_comparison import fewer_seeds
+from coterie.results.reproduction import MEAN, Reproduction, Row, judge, judge_figures, reached
 from coterie.storage.files import write_text
 from coterie.studies.running import STUDY
 from docs_folder import DOCS
-from reproduction_page.kept import Kept, keep, read, write
+from reproduction_page.kept import Kept, keep, read, reproduction, write
+from reproduction_page.scatter import CAPTION, NAME, draw
 from reproduction_page.tables import by_label, further_tables, has_neighbours, markdown
 
 PAGE, KEPT = DOCS / "reproduction.md", DOCS / "reproduction"
-INTRODUCTION = """# Reproduction
+TITLE = """# Reproduction
 
-Our results beside the published ones, written by `python tools/write_reproduction_page.py` from
-the files in `docs/reproduction/`, one for each experiment.
+Each published table and figure of the four papers beside ours.
+"""
+EXPLANATIONS = """## How to read this page
 
-**What is compared.** Every preset is one setting of a paper, with the paper's hyperparameters. Test
-accuracy, or mean squared error, is that of each peer's best model by validation, on test data of
-the peer's own distribution at the end of the run. Papers do not say everything:
-[algorithms.md](algorithms.md) lists what was decided, and where a paper and its published code
-disagree.
+- `coterie papers FOLDER…` prints the same tables for your own runs; `--json` prints every number.
+- **Setting.** Every preset is one setting of a paper.
+  [Decision 13](decisions/0013-what-presets-take.md) lists which values come from the paper's text,
+  from its published code, or from a guess.
+- **Test.** Accuracy, or squared error, is that of each peer's best model by validation. It is
+  measured on test data of the peer's own distribution, at the end of the run.
+- **Mean.** A cluster's number is the mean over its peers. The overall mean is over peers, or over
+  clusters where the paper's mean is.
+- **Interval.** With several seeds a number is their mean, ± half the width of its 95 % confidence
+  interval (Student's t).
+- **Difference.** Ours minus the published number.
+- **Not a reproduction.** The runs differ from the published setting, and the line says how. Short
+  runs show the order of strategies, not the final numbers.
+- **Early stopping.** In the thesis a peer stops when its validation loss has not fallen for some
+  rounds. Runs with `patience null` were kept without this rule.
+- **Costs.** Wall and CPU time are sums over all rounds, mean over seeds, on the hardware named.
+  Runs side by side share it. Early stopping may end a run before its last round.
+- **Further tables** come from `coterie analyse`; [analyses.md](analyses.md) defines each number. A
+  dash is an unknown number.
 
-**How means are formed.** A cluster's number is the mean over its peers. The mean is over all peers,
-or over clusters where the paper's is; then the column says so. With several seeds a number is their
-mean, ± half the width of its 95 % confidence interval (Student's t). The difference is ours minus
-the published one.
-
-**How to read "shortened".** Below each table stands in what the runs depart from the published
-setting: rounds, peers, seeds, any other setting. "Not a reproduction" means just that: a run of 100
-of 300 rounds shows whether the order of strategies is the same, not whether a number is. A strategy
-without a row "published" has no published number.
-
-**Early stopping.** In the thesis a peer stops after 50 rounds without a lower validation loss, and
-its model with the highest validation accuracy is tested. Some results below were kept before the
-presets did so: they name `patience null instead of 50`. Random is far better without early
-stopping, as `friends-cifar-labels5` shows beside `friends-cifar-labels5-all-rounds`.
-
-**Where it differs, and why that may be.** All of the DAC paper's tables 1 and 2 are 3 to 6 points
-above ours, with one exception: Random in table 1 is met. It is also the one that does not overfit;
-the others would look so if the published runs had some regularisation that the paper does not
-mention. Tried: if merged models may become the best as well as trained ones (`best: any`), Oracle
-gains 2.4 points and Random none (40 peers, 60 rounds, one seed); if accuracy instead of loss
-decides, Local gains one point of five (8 peers), and Oracle one. It is not the order of acting
-(Oracle, 40 peers, 100 rounds: 41.5 % in turn, 40.8 % at once), nor the learning rate (Local with
-1e-4: 28.8 % as with 3e-4; 8 peers).
-
-**What it costs.** Wall and CPU time are sums over all rounds of a run, mean over seeds, on the
-hardware that is named; runs that ran side by side shared it. Early stopping may end a run before
-its last round.
-
-**What else is shown.** Not everything is a final accuracy. Where `coterie analyse` has something to
-say, further tables follow: who found whom, lists of neighbours, shifts, cluster death.
-[analyses.md](analyses.md) defines each number; unknown ones are shown as –.
+This page is written by `python tools/write_reproduction_page.py` from the files in
+`docs/reproduction/`.
 
 ## How to run everything
 
-Each command leaves a folder; `python tools/write_reproduction_page.py FOLDER` keeps what it
-reached. `coterie data` says which datasets are missing. Full runs take hours to days: `--rounds`,
-`--seeds`, `--scale` shorten them, and the page will say so.
+`python tools/write_reproduction_page.py FOLDER` keeps the results of a folder and writes this page.
+`coterie data` lists the datasets that are missing. Full runs take hours to days. `--rounds`,
+`--seeds` and `--scale` shorten them, and this page then says so.
+"""
+VARIANTS = """## Variants of a setting
+
+These full runs differ from the published setting on purpose.
 """
 
 
@@ -88,8 +82,12 @@ def page(folder: Path = KEPT) -> str:
     kept = [(path.stem, read(path)) for path in sorted(folder.glob("*.json"))]
     order = list(PRESETS)
     kept.sort(key=lambda pair: (order.index(find_preset(pair[1].preset).name), pair[0]))
+    found = [reproduction(name, one) for name, one in kept]
+    rows, figures = judge(found), judge_figures(found)
     missing = [name for name in _of_papers() if name not in {one.preset for _, one in kept}]
-    parts = [INTRODUCTION, _all_commands()]
+    parts = [TITLE, *_summary(summary_sheet(rows, figures))]
+    parts += [f"![{CAPTION}](pictures/{NAME}.webp)\n", *_variants(found, rows)]
+    parts += [EXPLANATIONS, _all_commands()]
     parts += [_section(name, one) for name, one in kept]
     if missing:
         names = ", ".join(f"`{name}`" for name in missing)
@@ -97,8 +95,35 @@ def page(folder: Path = KEPT) -> str:
     return "\n".join(parts)
 
 
+def _summary(sheet: Sheet) -> list[str]:
+    """Return the table that the page begins with, and its notes."""
+    rows = [[*line.cells] for line in sheet.rows]
+    table = markdown(sheet.header, rows, texts=("setting", "why"))
+    return [table, "", *(f"{note}\n" for note in sheet.notes)]
+
+
+def _variants(found: Sequence[Reproduction], rows: Sequence[Row]) -> list[str]:
+    """Return a table of full runs that differ from the published setting on purpose."""
+    lines = []
+    for each in found:
+        is_short = any(departure.startswith("shortened") for departure in each.departures)
+        if not each.departures or is_short:
+            continue
+        there = {run.summary.label for run in each.runs}
+        for row in rows:
+            if row.preset == each.preset and row.part == MEAN and row.strategy in there:
+                mean, _, seeds = reached(published_tables()[each.preset], each, row.strategy, MEAN)
+                ours = f"{row.reached:.2f}" if row.is_comparable else "–"
+                numbers = [f"{row.published:.2f}", ours, f"{mean:.2f}", str(seeds)]
+                lines.append([row.strategy, each.name, "; ".join(each.departures), *numbers])
+    titles = ["strategy", "experiment", "differs by", "published", "ours", "variant", "seeds"]
+    return (
+        [VARIANTS, markdown(titles, lines, texts=("experiment", "differs by")), ""] if lines else []
+    )
+
+
 def _of_papers() -> list[str]:
-    """Return the presets that are a paper's; the bundled digits are for trying out."""
+    """Return the presets of papers, without those of the bundled digits."""
     return [name for name, preset in PRESETS.items() if preset.config.data.datasets != ("digits",)]
 
 
@@ -110,7 +135,7 @@ def _all_commands() -> str:
         if name in tables
     ]
     others = [f"coterie run {name}" for name in _of_papers() if name not in tables]
-    without = "These have no published numbers, only curves or nothing at all:\n"
+    without = "Presets without published numbers:\n"
     return "\n".join([_block(*commands), "", without, _block(*others), ""])
 
 
@@ -151,7 +176,10 @@ def _comparison(kept: Kept, published: PublishedTable | None) -> Comparison | No
             for label, result in published.results.items()
         }
         published = published.model_copy(update={"results": results})
-    return Comparison(published, kept.departures)
+    labels = [run.outcome.label for run in kept.runs]
+    compared = [label for label in labels if label in published.results]
+    seeds = fewer_seeds(compared, published) if compared else []
+    return Comparison(published, (*kept.departures, *seeds))
 
 
 def _unpublished(kept: Kept) -> list[str]:
@@ -197,6 +225,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     elif given.folder is not None:
         kept = keep(Experiment.open(given.folder), given.command)
         write(kept, KEPT, given.name or kept.preset)
+    draw(judge([reproduction(path.stem, read(path)) for path in sorted(KEPT.glob("*.json"))]))
     write_text(PAGE, page())
 
 

@@ -119,7 +119,7 @@ def test_numbers_as_printed(preset, label, field, value):
 def test_every_file_is_read_and_names_each_preset_once():
     folder = resources.files("coterie.experiments.published")
     files = [each for each in folder.iterdir() if each.name.endswith(".yaml")]
-    assert {each.name for each in files} == {f"{paper}.yaml" for paper in PAPERS}
+    assert {each.name for each in files} == {f"{name}.yaml" for name in (*PAPERS, "figures")}
     named = [
         line for each in files for line in each.read_text(encoding="utf-8").splitlines()
         if line.startswith("- preset: ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from dataclasses import replace
@@ -44,22 +45,102 @@ def test_page_holds_tables_pictures_and_how_they_were_made(script, kept):
     study, files, pictures = kept
     page = script.page(files, pictures)
     main = page[page.index("## Strategies side by side") : page.index("## Kin without")]
-    ablation = page[page.index("## Kin without") : page.index("## Not run yet")]
+    ablation = page[page.index("## Kin without") : page.index("## How the runs")]
+    made = page[page.index("## How the runs") : page.index("## Not run yet")]
     # The tables are those of the study itself.
     for table in re.findall(r"\*\*main: test accuracy.+?\n\n.+?\n\n", main, re.DOTALL):
         assert table in (study / "study.md").read_text()
     assert "| kin-no-adopt |" in ablation
     assert "(pictures/kin-curves.webp)" in main
     assert "(pictures/kin-ablation.webp)" in ablation
-    assert "shortened: 3 of 50 rounds" in main
-    assert "seeds 1, 2" in main
+    [line] = [line for line in made.splitlines() if line.startswith("| synthetic |")]
+    assert "shortened: 3 of 50 rounds" in line
+    assert "| 1, 2 |" in line
     assert "`synthetic`" not in page[page.index("## Not run yet") :]
     assert "`labels2`" in page[page.index("## Not run yet") :]
 
 
+def rows(text: str) -> list[list[str]]:
+    """Return the cells of a table's lines, without its header."""
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def test_page_begins_with_strategies_beside_kin_from_the_files(script):
+    """Computed once more from the files, not by what the page is written with."""
+    page = script.page()
+    first_screen = page[: page.index("![")]
+    header = next(line for line in first_screen.splitlines() if line.startswith("| setting"))
+    titles = [cell.strip() for cell in header.strip("|").split("|")]
+    found = rows(first_screen)
+    assert [cells[0].split()[0] for cells in found] == [
+        each.name for each in script.STUDY.settings if each.group == "main"
+    ]
+    for cells in found:
+        name = cells[0].split()[0]
+        with (DOCS / "kin" / f"{name}.csv").open(newline="") as file:
+            kept = list(csv.DictReader(file))
+        column = "over_time" if kept[0]["over_time"] else "test"
+        places, scale = (1, 100) if kept[0]["is_accuracy"] == "True" else (2, 1)
+        for title, cell in zip(titles[1:-3], cells[1:-3], strict=True):
+            values = [float(run[column]) for run in kept if run["strategy"] == title]
+            shown = cell.strip("*†")
+            if not values:
+                assert shown == "–"
+                continue
+            assert float(shown) == pytest.approx(
+                scale * sum(values) / len(values), abs=0.51 * 10**-places
+            )
+
+
+def test_kin_against_each_strategy_counts_settings_on_the_same_seeds(script):
+    page = script.page()
+    section = page[page.index("## Kin against") : page.index("### With all peers")]
+    by_rule = {(cells[0], cells[1]): cells[2] for cells in rows(section)}
+    for (other, rule), told in by_rule.items():
+        column = {"as preset": "test", "other": "test_other"}[rule]
+        better = settings = 0
+        for setting in (each for each in script.STUDY.settings if each.group == "main"):
+            with (DOCS / "kin" / f"{setting.name}.csv").open(newline="") as file:
+                kept = list(csv.DictReader(file))
+            ours, theirs = (
+                {run["seed"]: float(run[column]) for run in kept if run["strategy"] == name}
+                for name in ("kin", other)
+            )
+            common = ours.keys() & theirs.keys()
+            sign = 1 if kept[0]["is_accuracy"] == "True" else -1
+            settings += bool(common)
+            better += sum(sign * (ours[seed] - theirs[seed]) for seed in common) > 0
+        assert told == f"{better} of {settings}"
+
+
+def test_no_number_is_typed_into_the_text():
+    """Results come from the kept files; what is left are seeds, which no run can tell."""
+    text = (ROOT / "tools" / "kin_page" / "text.py").read_text()
+    assert not re.findall(r"\d+\.\d+", text)
+    without_seeds = re.sub(r"\| [\d, to]+ \|", "", text)
+    # Digits within names and formats, such as labels5 or .0%, are no numbers.
+    typed = set(re.findall(r"(?<![\w.])\d+", without_seeds))
+    assert typed <= {"95", "0012", "2", "3", "100"}, "seeds, an interval, a record, a factor"
+
+
+def test_the_worst_poison_is_that_of_the_files(script):
+    page = script.page()
+    losses = []
+    for path in (DOCS / "kin").glob("*.csv"):
+        with path.open(newline="") as file:
+            losses += [
+                (float(run["lost"]), run["strategy"], run["setting"])
+                for run in csv.DictReader(file)
+                if run["lost"] and run["strategy"].startswith("kin-")
+            ]
+    lost, strategy, setting = max(losses)
+    assert f"`{strategy.removeprefix('kin-')}`: {100 * lost:.1f} points in `{setting}`" in page
+
+
 def test_pictures_show_something(kept):
     names = {path.stem for path in kept[2].iterdir()}
-    assert names == {"kin-curves", "kin-own-cluster", "kin-ablation"}
+    assert names == {"kin-overview", "kin-curves", "kin-own-cluster", "kin-ablation"}
     for path in kept[2].iterdir():
         with Image.open(path) as image:
             assert min(image.size) > 300

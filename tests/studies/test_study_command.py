@@ -102,7 +102,7 @@ def test_results_of_a_small_study(finished):
         assert (row["never_fetched"] == "") == (row["strategy"] == "local")
         assert float(row["cpu_seconds"]) > 0
     text = (folder / "study.md").read_text()
-    for title in ("test accuracy % at the end", "by how much kin is better", "over time"):
+    for title in ("test accuracy % at the end", "advantage of kin", "over time"):
         assert title in text
 
 

@@ -7,13 +7,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from coterie.reports.colours import GREY, HELPED
+from coterie.reports.colours import GREY, HELPED, strategy_colour
 from coterie.reports.figures.accuracy import draw_curve, keep_in_view, label_left
 from coterie.reports.figures.style import (
+    MARKERS,
     PAGE,
     legend_above,
     new_figure,
@@ -26,6 +28,7 @@ from coterie.reports.figures.style import (
 from coterie.results.statistics import confidence
 from coterie.studies.results import Result
 from kin_page.kept import DRAWN, KeptSetting
+from kin_page.overview import MAIN, Gain, gains, level
 from make_pictures import PICTURES, WIDTH, save_picture
 
 CURVES = {
@@ -34,7 +37,9 @@ CURVES = {
 }
 DOTS = {"kin-ablation": "ablation", "kin-poison": "poison", "kin-conditions": "conditions"}
 """Figures of final results, and the groups they show."""
+OVERVIEW = "kin-overview"
 CAPTIONS = {
+    OVERVIEW: "Advantage of Kin over each strategy in each setting, points of accuracy",
     "kin-curves": "Validation over rounds in each setting, mean and range of the seeds",
     "kin-own-cluster": "The share of fetched models that came from the own cluster, over rounds",
     "kin-ablation": "Test results of Kin without each of its parts",
@@ -47,6 +52,9 @@ PER_ROW = 4
 """How many panels stand side by side."""
 LEAST_SPAN = 8.0
 """How many points a panel shows at least, where it has a scale of its own."""
+SHOWN_GAINS = ("random", "pens", "dac", "panm", "hast", "oracle")
+POINTS = (-1, 0, 1, 3, 10, 30)
+"""The ticks of the first picture."""
 ROW_HEIGHT = 0.15
 """Inches for each strategy."""
 
@@ -55,6 +63,9 @@ def draw(kept: Sequence[KeptSetting], folder: Path = PICTURES) -> list[str]:
     """Draw all figures there is something for; return their names."""
     names = []
     with style():
+        if found := [gain for each in kept for gain in _overview_gains(each)]:
+            _save(_overview(found), folder, OVERVIEW)
+            names.append(OVERVIEW)
         for name, (kind, title) in CURVES.items():
             shown = [each for each in kept if any(one.kind == kind for one in each.made.curves)]
             if shown:
@@ -72,6 +83,35 @@ def _save(figure: Figure, folder: Path, name: str) -> None:
     file = io.BytesIO()
     figure.savefig(file, format="png", metadata={"Software": None})
     save_picture(file.getvalue(), name, WIDTH, folder, NUM_COLOURS)
+
+
+def _overview_gains(kept: KeptSetting) -> list[Gain]:
+    """Return what the first picture shows; squared errors have another scale."""
+    is_shown = kept.made.group == MAIN and kept.results[0].is_accuracy
+    return gains(kept, level, SHOWN_GAINS) if is_shown else []
+
+
+def _overview(found: Sequence[Gain]) -> Figure:
+    """Draw Kin's advantage, one line per setting; beyond a point on a logarithmic scale."""
+    settings = list(dict.fromkeys(gain.setting for gain in found))
+    figure = new_figure(PAGE, max(ROW_HEIGHT * 1.4 * len(settings) + 0.9, 1.6))
+    axes = figure.subplots()
+    lines: dict[str, dict[str, Any]] = {}
+    for number, other in enumerate(SHOWN_GAINS):
+        mine = [gain for gain in found if gain.other == other]
+        if mine:
+            look = {"color": strategy_colour(number), "marker": MARKERS[number]}
+            lines[other] = {**look, "linestyle": "none"}
+            places = [settings.index(gain.setting) for gain in mine]
+            axes.plot([gain.mean for gain in mine], places, **lines[other])
+    axes.axvline(0, color="#777777", linewidth=0.8)
+    axes.set_xscale("symlog", linthresh=1.0)
+    axes.set_xticks(POINTS, [f"{point:+g}" if point else "0" for point in POINTS])
+    axes.set_yticks(range(len(settings)), [plain(name) for name in settings])
+    axes.set_ylim(len(settings) - 0.5, -0.5)
+    axes.set_xlabel("points by which Kin is better")
+    legend_above(figure, lines)
+    return figure
 
 
 def _curves(kept: Sequence[KeptSetting], kind: str, title: str) -> Figure:

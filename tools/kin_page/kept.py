@@ -234,5 +234,5 @@ def _read(path: Path) -> KeptSetting:
             made = TypeAdapter(Made).validate_json(path.read_bytes())
     except ValidationError as error:
         first = error.errors()[0]
-        raise StorageError(f"{path} is damaged: {first['msg']}. Keep the study anew.") from None
+        raise StorageError(f"{path} is damaged: {first['msg']}. Keep the study again.") from None
     return KeptSetting(made, read_csv(path.with_suffix(".csv")))

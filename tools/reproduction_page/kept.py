@@ -8,7 +8,7 @@ import os
 import platform
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +20,21 @@ from coterie.errors import ConfigError, StorageError
 from coterie.experiments.config import RunConfig
 from coterie.experiments.experiment import Experiment
 from coterie.experiments.presets import Preset, find_preset
+from coterie.experiments.published import published_tables
 from coterie.experiments.run_folder import RunFolder
 from coterie.experiments.run_summary import RunSummary
 from coterie.results.analyses import over_runs
 from coterie.results.analyses.catalogue import Analysis
-from coterie.results.published_comparison import comparison, departures
+from coterie.results.analyses.columns import ALL
+from coterie.results.published_comparison import departures
+from coterie.results.reproduction import ReproducedRun, Reproduction
 from coterie.runtime.run_tables import read_table
 from coterie.storage.files import explained, open_folder, write_text
 from coterie.strategies import make_strategy
 from coterie.strategies.delusional_oracle import DelusionalOracle
+from coterie.studies.papers import PAPERS
 
-# Where files lie, how often is saved and who computes belong to a computer, not to a setting.
+# Settings of a computer: where files lie, how often a run is saved, and what trains it.
 OF_THE_COMPUTER = (
     "data.root",
     "checkpoint_every",
@@ -54,10 +58,10 @@ class Summary:
 
 @dataclass(frozen=True)
 class Delusion:
-    """Who mistakes their cluster in a run of the delusional Oracle."""
+    """Which peers mistake their cluster in a run of the delusional Oracle."""
 
     cluster: str
-    """The name of the cluster these peers are of."""
+    """The name of their cluster."""
     num_peers: int
     from_round: int
 
@@ -83,9 +87,9 @@ class Kept:
     preset: str
     command: str
     changes: dict[str, Any]
-    """In what all runs differ from the preset, by dotted keys."""
+    """How all runs differ from the preset, by dotted keys."""
     departures: tuple[str, ...]
-    """In what the runs depart from the published setting, or from the preset; in words."""
+    """How the runs differ from the published setting, or from the preset; in words."""
     preset_rounds: int
     hardware: str
     software: dict[str, str]
@@ -104,13 +108,14 @@ def keep(experiment: Experiment, command: str | None = None) -> Kept:
         )
     configs = [run.config for run in experiment.runs]
     preset = find_preset(configs[0].preset)
-    changes = _changes(configs, preset)
+    extended = _with_variants(preset)
+    changes = _changes(configs, extended)
     analyses = _analyses(finished)
     return Kept(
         preset=preset.name,
         command=command or _command(configs, preset, changes),
         changes=changes,
-        departures=_departures([run.config for run in finished], preset),
+        departures=_departures([run.config for run in finished], extended),
         preset_rounds=preset.config.rounds,
         hardware=hardware(),
         software=software(finished[0]),
@@ -120,11 +125,25 @@ def keep(experiment: Experiment, command: str | None = None) -> Kept:
     )
 
 
+def _with_variants(preset: Preset) -> Preset:
+    """Return a preset with the variants that the study of the papers adds to it for figures."""
+    known = {variant.label for variant in preset.variants}
+    more = {
+        variant.label: variant
+        for setting in PAPERS.settings
+        if setting.preset == preset.name
+        for variant in setting.variants
+        if variant.label not in known
+    }
+    return replace(preset, variants=(*preset.variants, *more.values()))
+
+
 def _departures(configs: Sequence[RunConfig], preset: Preset) -> tuple[str, ...]:
-    """Say in what runs depart from the published setting; if none is, from their preset."""
-    if compared := comparison(configs):
-        return compared.departures
-    return tuple(dict.fromkeys(each for config in configs for each in departures(config, preset)))
+    """Return how runs with published numbers differ from the preset; if there are none, all."""
+    table = published_tables().get(preset.name)
+    compared = [config for config in configs if table and config.label in table.results]
+    found = (each for config in compared or configs for each in departures(config, preset))
+    return tuple(dict.fromkeys(found))
 
 
 def _analyses(runs: Sequence[RunFolder]) -> list[Analysis]:
@@ -203,7 +222,7 @@ def hardware() -> str:
 
 
 def _changes(configs: Sequence[RunConfig], preset: Preset) -> dict[str, Any]:
-    """Return in what runs differ from their preset, {dotted key: value}."""
+    """Return how runs differ from their preset, {dotted key: value}."""
     changes: dict[str, Any] = {}
     for config in configs:
         [expected] = preset.runs([config.label], [config.seed], {})
@@ -256,6 +275,30 @@ def _command(configs: Sequence[RunConfig], preset: Preset, changes: dict[str, An
         text = written.removesuffix("\n").removesuffix("\n...")
         words += [options[name], text] if name in options else ["--set", f"{name}={text}"]
     return shlex.join(words)
+
+
+def reproduction(name: str, kept: Kept) -> Reproduction:
+    """Return what is kept in the form in which it is held against published numbers."""
+    rounds = int(kept.changes.get("rounds", kept.preset_rounds))
+    runs = tuple(
+        ReproducedRun(
+            run.outcome,
+            precision=_kept_value(run, "neighbours", "precision"),
+            recall=_kept_value(run, "neighbours", "recall"),
+            over_time=_kept_value(run, "recovery", "mean_level"),
+        )
+        for run in kept.runs
+    )
+    return Reproduction(name, kept.preset, rounds, kept.departures, runs)
+
+
+def _kept_value(run: KeptRun, analysis: str, column: str) -> float:
+    """Return a number of an analysis about the whole run; NaN if it is not known."""
+    for row in run.summaries.get(analysis, ()):
+        value = row.values.get(column)
+        if row.about.get("shift", ALL) == ALL and value is not None:
+            return value
+    return math.nan
 
 
 def write(kept: Kept, folder: Path, name: str) -> Path:

@@ -79,10 +79,10 @@ def has_neighbours(runs: Sequence[KeptRun]) -> bool:
 def _found(runs: Sequence[KeptRun]) -> str:
     rows = _by_strategy(runs, FOUND)
     return _titled(
-        "Who found whom",
-        f"Of the models that peers received in the last {WINDOW} rounds, the share that came from "
-        "their own true cluster, and what choosing blindly would give; and the share of peers "
-        "whose model nobody ever fetched.",
+        "Fetched models",
+        f"The share of the models fetched in the last {WINDOW} rounds that came from the peer's "
+        "own true cluster. Beside it: the share that uniform sampling would give, and the share of "
+        "peers whose model was never fetched.",
         ["strategy", *(number.shown.title for number in FOUND)],
         rows,
     )
@@ -105,12 +105,12 @@ def _shifts(runs: Sequence[KeptRun]) -> str:
     )
     return _titled(
         "Shifts",
-        f"Validation {'accuracy %' if is_accuracy else 'loss'} of all peers: its mean over all "
-        f"rounds; how much worse than in the {WINDOW} rounds before a shift the same models are "
-        "right after it, and the peers are after the first round on the new data (negative: they "
-        "are better already), mean over shifts; and the rounds until 95 % of the level before was "
-        "regained, mean over the shifts after which it was, (3 of 9) where not after all. Compare "
-        "strategies that sent and received about as many models.",
+        f"Validation {'accuracy %' if is_accuracy else 'loss'} of all peers, as a mean over all "
+        f"rounds. The drop compares the {WINDOW} rounds before a shift with the same models right "
+        "after it. The next column compares them with the models after one round on the new data; "
+        "a negative number is a gain. The last time is the number of rounds until 95 % of the "
+        "level before is regained. In brackets: after how many of the shifts that happens. All are "
+        "means over shifts. Compare strategies that exchange about as many models.",
         ["strategy", *(number.shown.title for number in numbers)],
         _by_strategy(runs, numbers),
     )
@@ -126,8 +126,7 @@ def _neighbours(runs: Sequence[KeptRun], published: PublishedTable | None) -> st
             rows += _published_neighbours(mine, result)
     return _titled(
         "Neighbours",
-        "The lists of neighbours that peers keep, as the last round left them, against the true "
-        "clusters.",
+        "The neighbour lists of the last round against the true clusters.",
         ["strategy", *(number.shown.title for number in LISTED)],
         rows,
     )
@@ -163,9 +162,9 @@ def _deaths(runs: Sequence[KeptRun]) -> str:
     return _titled(
         "Cluster death",
         f"Validation accuracy % of each cluster, mean over the last {WINDOW} rounds: before "
-        "merging, after it, and after training. Some peers of the cluster "
-        f"{affected} are delusional from round {since} on; what the cluster lost is Oracle's "
-        "accuracy minus its own, seed by seed.",
+        "merging, after merging, and after training. Some peers of the cluster "
+        f"{affected} are delusional from round {since} on. The loss of the cluster is Oracle's "
+        "accuracy minus its own, for each seed.",
         ["strategy", "delusional", "cluster", "before", "merged", "trained"],
         rows,
     )
@@ -227,7 +226,10 @@ def _titled(title: str, sentence: str, titles: Sequence[str], rows: Sequence[Seq
     return f"### {title}\n\n{sentence}\n\n{markdown(titles, rows)}\n" if rows else ""
 
 
-def markdown(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table for a page; all columns but the first are numbers."""
-    lines = [titles, ["---", *["---:"] * (len(titles) - 1)], *rows]
+def markdown(
+    titles: Sequence[str], rows: Sequence[Sequence[str]], texts: Sequence[str] = ()
+) -> str:
+    """Return a table for a page; all columns but the first and those of `texts` are numbers."""
+    rules = ["---" if title in (titles[0], *texts) else "---:" for title in titles]
+    lines = [titles, rules, *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

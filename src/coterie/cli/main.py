@@ -25,6 +25,7 @@ from coterie.cli.data import data
 from coterie.cli.export import export
 from coterie.cli.figures import figures
 from coterie.cli.list import list_everything
+from coterie.cli.papers import papers
 from coterie.cli.peer import app as peer
 from coterie.cli.report import report
 from coterie.cli.resume import resume
@@ -57,6 +58,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "analyse": analyse,
     "report": report,
     "figures": figures,
+    "papers": papers,
     "export": export,
     "list": list_everything,
     "data": data,

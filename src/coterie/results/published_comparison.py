@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from coterie.experiments.config import RunConfig
@@ -33,7 +33,8 @@ def comparison(configs: Sequence[RunConfig]) -> Comparison | None:
     if not compared:
         return None
     found = (departure for config in compared for departure in departures(config, preset))
-    return Comparison(table, (*dict.fromkeys(found), *_fewer_seeds(compared, table)))
+    labels = [config.label for config in compared]
+    return Comparison(table, (*dict.fromkeys(found), *fewer_seeds(labels, table)))
 
 
 def departures(config: RunConfig, preset: Preset) -> list[str]:
@@ -76,10 +77,15 @@ def _differences(expected: dict[str, Any], actual: dict[str, Any], group: str) -
 
 def _difference(name: str, before: Any, now: Any) -> str:
     if name == "rounds" and now < before:
-        return f"shortened: {now} of {before} rounds"
+        return shortened(now, before)
     if name == "peers.count" and now < before:
         return f"{now} of {before} peers"
     return f"{name} {_written(now)} instead of {_written(before)}"
+
+
+def shortened(rounds: int, published: int) -> str:
+    """Return the words for a run with fewer rounds."""
+    return f"shortened: {rounds} of {published} rounds"
 
 
 def _written(value: Any) -> str:
@@ -89,8 +95,9 @@ def _written(value: Any) -> str:
     return re.sub(r"\.0(?!\d)", "", json.dumps(value, ensure_ascii=False))
 
 
-def _fewer_seeds(configs: Sequence[RunConfig], table: PublishedTable) -> list[str]:
-    fewest = min(Counter(config.label for config in configs).values())
+def fewer_seeds(labels: Iterable[str], table: PublishedTable) -> list[str]:
+    """Return the words for fewer seeds than published; a label is named once for each seed."""
+    fewest = min(Counter(labels).values())
     if table.seeds is None or fewest >= table.seeds:
         return []
     return [f"{fewest} of {table.seeds} seeds"]

@@ -50,7 +50,7 @@ TEST_RESULT = Number("test accuracy % at the end", _level(lambda each: each.test
 NUMBERS = (
     TEST_RESULT,
     Number(
-        "the same with the other rule of what may become the best model",
+        "test accuracy % by the other rule for the best model",
         _level(lambda each: each.test_other),
         has_best=True,
     ),
@@ -72,7 +72,7 @@ NUMBERS = (
         _percent(lambda each: each.own_cluster_20),
     ),
     Number(
-        "peers that nobody ever fetched, %",
+        "peers whose model is never fetched, %",
         _percent(lambda each: each.never_fetched),
         over_seeds=_mean,
     ),
@@ -97,10 +97,12 @@ NUMBERS = (
 )
 
 
-def group_sheets(found: Sequence[Result], group: str) -> list[Sheet]:
-    """Return all tables of a group that have anything in them."""
+def group_sheets(
+    found: Sequence[Result], group: str, numbers: Sequence[Number] = NUMBERS
+) -> list[Sheet]:
+    """Return the tables of a group that have anything in them."""
     mine = [each for each in found if each.group == group]
-    sheets = [sheet(mine, group, number) for number in NUMBERS]
+    sheets = [sheet(mine, group, number) for number in numbers]
     sheets.insert(1, against_ours(mine, group))
     return [each for each in sheets if each.rows]
 
@@ -129,7 +131,7 @@ def sheet(found: Sequence[Result], group: str, number: Number) -> Sheet:
 
 
 def against_ours(found: Sequence[Result], group: str) -> Sheet:
-    """Return by how much Kin is better than each strategy, seed by seed; stars: hardly luck."""
+    """Return by how much Kin is better than each strategy, for each seed; stars: significant."""
     settings, strategies = _names(found)
     cells: dict[tuple[str, str], str] = {}
     for setting in settings:
@@ -149,10 +151,10 @@ def against_ours(found: Sequence[Result], group: str) -> Sheet:
         if any((strategy, setting) in cells for setting in settings)
     )
     return Sheet(
-        f"{group}: by how much {OURS} is better at the end, on the same seeds",
+        f"{group}: advantage of {OURS} at the end, on the same seeds",
         ("strategy", *(_titled(found, setting) for setting in settings)),
         rows,
-        (f"Stars: hardly luck by a {TEST}, corrected by Holm.",),
+        (f"Stars: significant by a {TEST}, corrected by Holm.",),
     )
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import resources
+from typing import Any
 
 import yaml
 from pydantic import TypeAdapter
 
-from coterie.experiments.published.published_table import PublishedTable
+from coterie.experiments.published.published_table import PublishedFigure, PublishedTable
 
 PAPERS = ("dac", "friends", "pens")
 
@@ -20,6 +21,16 @@ def published_tables() -> dict[str, PublishedTable]:
     return {table.preset: table for table in tables}
 
 
+@cache
+def published_figures() -> tuple[PublishedFigure, ...]:
+    """Return every published figure that has a counterpart here."""
+    return TypeAdapter(tuple[PublishedFigure, ...]).validate_python(_plain("figures"))
+
+
 def _read(paper: str) -> list[PublishedTable]:
-    text = (resources.files(__name__) / f"{paper}.yaml").read_text(encoding="utf-8")
-    return TypeAdapter(list[PublishedTable]).validate_python(yaml.safe_load(text))
+    return TypeAdapter(list[PublishedTable]).validate_python(_plain(paper))
+
+
+def _plain(name: str) -> Any:
+    text = (resources.files(__name__) / f"{name}.yaml").read_text(encoding="utf-8")
+    return yaml.safe_load(text)

@@ -30,10 +30,12 @@ class PublishedResult(Settings):
     """How many of the neighbours found are of the peer's true cluster."""
     recall: float | None = Field(None, ge=0, le=100)
     """How many of the true cluster were found."""
+    explained: str = ""
+    """Why our number differs from this one, where that is known."""
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
-        if not self.model_fields_set:
+        if not self.model_fields_set - {"explained"}:
             raise ValueError("a published result without any number says nothing")
         if (self.precision is None) != (self.recall is None):
             raise ValueError("precision and recall mean something only together")
@@ -54,8 +56,18 @@ class PublishedTable(Settings):
     """The clusters with published numbers, by our names and in the order of the numbers."""
     seeds: int | None = Field(None, ge=1)
     """How many runs the numbers are means of, where that is known."""
+    source_of_neighbours: str = ""
+    """The paper and the table of precision and recall, where that is another table."""
+    tolerance: float = Field(1.0, gt=0)
+    """The difference that counts as met: points of accuracy, or percent of a squared error."""
     remark: str = ""
     """What sets the published numbers apart even from an unchanged run."""
+    explained: str = ""
+    """Why our numbers differ, where one cause is known for all of them."""
+    tried: str = ""
+    """What was tried where the cause of a difference is not known."""
+    not_run: str = ""
+    """Why there is no full run, where that has a reason."""
     results: dict[str, PublishedResult] = Field(min_length=1)
     """By the labels of the preset's variants."""
 
@@ -73,9 +85,30 @@ class PublishedTable(Settings):
         """Whether the numbers are accuracies in percent, not errors."""
         return self.measure == "accuracy"
 
+    def source_of(self, part: str) -> str:
+        """Return the paper and the table that a number is from."""
+        is_about_neighbours = part in ("precision", "recall")
+        return (self.source_of_neighbours if is_about_neighbours else "") or self.source
+
     def of_cluster(self, result: PublishedResult, name: str) -> float | None:
         """Return the published number of a cluster, by its name: the orders differ."""
         return dict(zip(self.clusters, result.clusters, strict=False)).get(name)
+
+
+class PublishedFigure(Settings):
+    """A figure of a paper: curves without numbers."""
+
+    source: str
+    """The paper and the figure."""
+    shows: str
+    """What the figure shows, in a few words."""
+    experiments: dict[str, int] = Field(default_factory=dict)
+    """Our counterparts, settings of the study of the papers, and the rounds that suffice."""
+    not_run: str = ""
+    """Why there is no counterpart, where that has a reason."""
+    best: str = ""
+    """The strategy that the figure shows above others in every setting, as a mean over time."""
+    below: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
