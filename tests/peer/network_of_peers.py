@@ -19,7 +19,7 @@ from coterie.peer.discovery.address_book import AddressBook
 from coterie.peer.refusals import Reason, Refused
 from coterie.peer.security.identity import Identity, create_identity
 from coterie.peer.security.trust import TrustStore
-from coterie.peer.transport.channels import TLS_NAME
+from coterie.peer.transport.connections import TLS_NAME
 from coterie.peer.transport.context import PeerContext
 from coterie.peer.transport.peer_client import PeerClient
 from coterie.peer.transport.peer_server import PeerServer

@@ -25,13 +25,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.errors import ConfigError, StorageError
-from coterie.peer.security.certificates import LARGEST_FILE_BYTES
+from coterie.peer.security.certificates import LARGEST_FILE_BYTES, peer_id_of, read_certificate
 from coterie.peer.security.identity import (
     create_identity,
     load_certificate,
     load_identity,
-    peer_id_of,
-    read_certificate,
 )
 from coterie.storage.files import PARTIAL, write_atomically, write_text
 

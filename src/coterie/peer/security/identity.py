@@ -28,24 +28,12 @@ from coterie.peer.security.certificates import (
     clean_name,
     id_of_key,
     parse_certificate,
-    peer_id_of,
-    read_certificate,
     read_small_file,
     self_signed,
 )
 from coterie.peer.types import PeerKey
 from coterie.storage.files import locked, make_folder, write_text
 
-__all__ = [
-    "CERTIFICATE",
-    "Certificate",
-    "Identity",
-    "create_identity",
-    "load_certificate",
-    "load_identity",
-    "peer_id_of",
-    "read_certificate",
-]
 CLOCK_TOLERANCE = timedelta(days=1)
 """Tolerance for slow clocks of others when a new certificate is first shown."""
 _START_AGAIN = "create a new peer with `coterie peer init NAME`, which the others must then trust."

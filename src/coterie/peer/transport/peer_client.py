@@ -8,7 +8,7 @@ import time
 from coterie.peer.refusals import Reason, Refused
 from coterie.peer.transport.call_limits import Pace
 from coterie.peer.transport.calls import Calls, Deadline, Pauses
-from coterie.peer.transport.channels import Connection
+from coterie.peer.transport.connections import Connection
 from coterie.peer.transport.context import PeerContext
 from coterie.peer.transport.grpc_status import RefusedByPeer
 from coterie.peer.transport.hello import Hello, make_hello, read_hello, require_owner
@@ -51,7 +51,7 @@ class PeerClient:
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._calls.channels.close()
+        await self._calls.connections.close()
 
     async def identify(self, address: str) -> PeerKey | None:
         """Return the id of the peer at an address of the settings; None for this peer itself."""
