@@ -159,7 +159,7 @@ def test_who_asks_nobody_answers_nobody(scorer):
     ],
 )
 def test_strategies_say_whether_they_ask(name, options, asks):
-    assert make_strategy(name, options).asks_others() == asks
+    assert make_strategy(name, options).asks_for_scores() == asks
 
 
 def test_what_was_told_is_heard_once_and_in_its_time(scorer):
