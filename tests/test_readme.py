@@ -16,7 +16,7 @@ from coterie.errors import Interrupted
 README = (ROOT / "README.md").read_text()
 RUNNING = (ROOT / "docs" / "running.md").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-tables = script("readme")
+tables = script("write_readme_tables")
 
 
 def test_own_module_and_data_in_under_twenty_lines():
