@@ -14,7 +14,7 @@ from worlds import assert_same_table, drifting, options_for
 
 from coterie.errors import Interrupted
 from coterie.runtime.checkpoints import Checkpoints
-from coterie.runtime.estimates import recorded_peers, estimate_columns, estimates_due
+from coterie.runtime.estimates import estimate_columns, estimates_due, recorded_peers
 from coterie.runtime.loop import run_to_end
 from coterie.runtime.recorder import Recorder
 from coterie.runtime.round import Round

@@ -33,7 +33,7 @@ from coterie.strategies.requests import (
     Send,
     Train,
 )
-from coterie.strategies.strategy import GroundTruth, Strategy
+from coterie.strategies.strategy import Strategy
 
 ME = 0
 """The only row of the state, and this peer's own number: others are numbered from 1."""
@@ -98,8 +98,7 @@ class NetworkRuntime(Runtime):
         self._weights.clear()
         now.listed = _list_columns(self.strategies[ME].neighbours())
         now.efforts = self._costs.take_columns(self._bridge.waited_seconds)
-        # One cluster of everybody whose number may be recorded: nobody knows the true ones.
-        now.truth = GroundTruth(np.zeros(self._bridge.num_peers, np.int64))
+        now.num_known = self._bridge.num_peers
 
     def _known(self) -> Peers:
         return self._present
@@ -214,12 +213,12 @@ class NetworkRuntime(Runtime):
     def _report(self, now: Round, requests: dict[int, Report]) -> Answers:
         request = requests[ME]
         self._check_targets(now, ME, request)
-        for other in self._bridge.tell(request.values, now.number):
+        for other in self._bridge.report(request.values, now.number):
             now.exchanges.add_reply_bytes(ME, other, NUMBER_BYTES)
         return {}
 
     def _receive_reports(self, now: Round, requests: dict[int, ReceiveReports]) -> Answers:
-        return {ME: self._bridge.listen(now.number)}
+        return {ME: self._bridge.receive_reports(now.number)}
 
     def _send(self, now: Round, requests: dict[int, Send]) -> Answers:
         request = requests[ME]

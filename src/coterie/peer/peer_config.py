@@ -145,7 +145,7 @@ class PeerConfig(Settings):
 
     @field_validator("watch")
     @classmethod
-    def _watches_nobody(cls, watch: WatchSettings) -> WatchSettings:
+    def _watches_no_peers(cls, watch: WatchSettings) -> WatchSettings:
         if watch.peers:
             raise ValueError("a real peer cannot watch others; only watch.beliefs applies here")
         return watch

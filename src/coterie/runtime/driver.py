@@ -154,7 +154,7 @@ class Runtime(ABC):
             peer: self.strategies[peer].estimates(self._me(now, peer, now.number + 1, rng))
             for peer in self._recorded_peers().tolist()
         }
-        now.beliefs = estimate_columns(estimates, now.truth.clusters)
+        now.beliefs = estimate_columns(estimates, now.clusters)
 
     def _drive(self, now: Round, peers: Peers) -> None:
         seed = self._state.settings.seed

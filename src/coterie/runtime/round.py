@@ -43,7 +43,8 @@ class Round:
     step: int
     online: npt.NDArray[np.bool_]
     stopped: npt.NDArray[np.bool_]
-    truth: GroundTruth
+    truth: GroundTruth | None
+    """None: a real peer, which does not know it."""
     exchanges: ExchangeLog = field(default_factory=ExchangeLog)
     similarities: Columns = field(default_factory=dict)
     """Similarities of watched peers to all others, when the round began; else empty."""
@@ -57,6 +58,8 @@ class Round:
     """A real peer's list of neighbours; empty in a simulation."""
     efforts: Columns = field(default_factory=dict)
     """The time that the round took a real peer; empty in a simulation."""
+    num_known: int = 0
+    """Peers that a real peer has numbers for, its own included."""
 
     def __post_init__(self) -> None:
         self.merged = np.zeros(len(self.online), dtype=bool)
@@ -68,6 +71,13 @@ class Round:
         """The peers that take part: online and not stopped."""
         return np.flatnonzero(self.online & ~self.stopped)
 
+    @property
+    def clusters(self) -> npt.NDArray[np.int64]:
+        """The clusters to record: the true ones (K,), or 0 for all peers of a real peer."""
+        if self.truth is None:
+            return np.zeros(max(self.num_known, len(self.online)), np.int64)
+        return self.truth.clusters
+
     def leave_out(self, poisoned: npt.NDArray[np.bool_]) -> None:
         """Mark poisoned peers (K,) and forget what was measured of them."""
         self.poisoned = poisoned
@@ -78,7 +88,7 @@ class Round:
         """Return the columns of every table this round adds rows to."""
         optional = {
             "similarities": self.similarities,
-            "chosen_neighbours": chosen_statistics(self.chosen, self.truth.clusters),
+            "chosen_neighbours": chosen_statistics(self.chosen, self.clusters),
             "beliefs": self.beliefs,
             "arrivals": self.arrivals,
             "listed_neighbours": self.listed,
@@ -98,7 +108,7 @@ class Round:
             "round": np.full(num_peers, self.number, dtype=np.int32),
             "peer": np.arange(num_peers, dtype=np.int32),
             # A real peer knows of others than those here, who record for themselves.
-            "cluster": self.truth.clusters[:num_peers].astype(np.int32),
+            "cluster": self.clusters[:num_peers].astype(np.int32),
         }
         return {
             "metrics": {
@@ -107,7 +117,7 @@ class Round:
                 "status": np.array(STATUSES, dtype=object)[status],
                 "poisoned": self.poisoned,
                 **self.measures,
-                **_first(traffic(exchanges, len(self.truth.clusters)), num_peers),
+                **_first(traffic(exchanges, len(self.clusters)), num_peers),
             },
             "exchanges": {
                 "round": np.full(len(exchanges["kind"]), self.number, dtype=np.int32),
@@ -115,7 +125,7 @@ class Round:
             },
             "neighbours": {
                 **who,
-                **_first(neighbour_statistics(exchanges, self.truth.clusters), num_peers),
+                **_first(neighbour_statistics(exchanges, self.clusters), num_peers),
             },
         }
 

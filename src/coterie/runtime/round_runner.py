@@ -136,12 +136,13 @@ class RoundRunner:
 
     def _begin(self, number: int) -> Round:
         step = self.world.step_of(number)
+        truth = GroundTruth(self.world.clusters(step)) if self.world.has_true_clusters else None
         now = Round(
             number=number,
             step=step,
             online=self.state.network.begin(number) & self.state.poisoning.present(number),
             stopped=self.state.progress.stopped.copy(),
-            truth=GroundTruth(self.world.clusters(step)),
+            truth=truth,
         )
         is_new = number > 0 and step != self.world.step_of(number - 1)
         if is_new or self.state.poisoning.relabels(number):

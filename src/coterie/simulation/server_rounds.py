@@ -71,7 +71,7 @@ class ServerRuntime:
         """Take back what `save` returned."""
         self.strategy.restore(saved["strategies"][0])
 
-    def _truth(self, truth: GroundTruth) -> GroundTruth | None:
+    def _truth(self, truth: GroundTruth | None) -> GroundTruth | None:
         return truth if self.strategy.uses_ground_truth else None
 
     def _answer(self, now: Round, request: ServerRequest) -> Answer:

@@ -59,7 +59,7 @@ class PeerRuntime(Runtime):
     def _watch(self, now: Round) -> None:
         watch = self._state.settings.watch
         if watch.peers and now.number % watch.every == 0:
-            now.similarities = true_similarities(self._state, now.truth.clusters)
+            now.similarities = true_similarities(self._state, now.clusters)
 
     def _run(self, now: Round) -> None:
         self._watch(now)
