@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
+from markers import NetworkGuard, check_slow, mark
 from signals_of_a_terminal import heed_signals
 from torch import nn
 from worlds import classify, small_module
@@ -14,12 +15,43 @@ from worlds import classify, small_module
 from coterie.data.own import OwnData, PeerData
 from coterie.simulation.settings import SimulationSettings
 from coterie.simulation.simulator import Simulation
+from coterie.strategies import STRATEGIES
 from coterie.strategies.base import Strategy
 
 # What trains by itself depends on whether there is a GPU; the tests are of a computer without.
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 # Here, so that all processes which tests start inherit it.
 heed_signals()
+# Only a power cut shows whether data reached the disk, and waiting for it takes minutes in all. The
+# tests of power cuts watch the calls; commands in processes of their own do wait.
+os.fsync = lambda file: None
+guard = NetworkGuard()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests by where they are and what they use."""
+    check_slow()
+    mark(items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[object]:
+    """Watch whether a test opens connections."""
+    guard.test = item
+    try:
+        return (yield)
+    finally:
+        guard.test = None
+
+
+@pytest.fixture(autouse=True)
+def _forget_own_strategies() -> Iterator[None]:
+    """Forget strategies that a test makes known: no other test may depend on them."""
+    known = dict(STRATEGIES)
+    yield
+    if known != STRATEGIES:
+        STRATEGIES.clear()
+        STRATEGIES.update(known)
 
 
 @pytest.fixture
