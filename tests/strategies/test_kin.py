@@ -317,7 +317,7 @@ def test_every_part_changes_results(make_simulation):
             lambda: Kin(fetches=3, **options),
             [30] * 8,
             module=layered_module,
-            rounds=10,
+            rounds=6,
             initialisation="independent",
             training={"learning_rate": 0.05},
         ) as simulation:
