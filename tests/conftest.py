@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from markers import NetworkGuard, check_slow, mark
+from markers import check_names, mark
 from signals_of_a_terminal import heed_signals
 from torch import nn
 from worlds import classify, small_module
@@ -25,23 +25,12 @@ heed_signals()
 # Only a power cut shows whether data reached the disk, and waiting for it takes minutes in all. The
 # tests of power cuts watch the calls; commands in processes of their own do wait.
 os.fsync = lambda file: None
-guard = NetworkGuard()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests by where they are and what they use."""
-    check_slow()
+    check_names()
     mark(items)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[object]:
-    """Watch whether a test opens connections."""
-    guard.test = item
-    try:
-        return (yield)
-    finally:
-        guard.test = None
 
 
 @pytest.fixture(autouse=True)

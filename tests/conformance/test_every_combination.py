@@ -151,6 +151,7 @@ def test_the_library_gives_the_same_bits(strategy, trainer):
         np.testing.assert_array_equal(one.models, other.models)
 
 
+@pytest.mark.network
 @pytest.mark.parametrize("strategy", FOR_REAL_PEERS)
 def test_a_swarm_that_trains_with_torch_gives_the_bits_of_a_simulation(tmp_path, strategy):
     changes = settings(strategy, trainer="torch") | {"peers.count": 2}

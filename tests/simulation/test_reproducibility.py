@@ -43,6 +43,13 @@ def test_seeds_differ(make_simulation):
     assert (starts[0] != starts[1]).any()
 
 
+def test_strategies_draw_differently_in_each_round(make_simulation):
+    with make_simulation(lambda: Random(fetches=2), rounds=4) as simulation:
+        simulation.advance()
+        rounds = [simulation.advance().exchanges.columns() for _ in range(4)]
+    assert len({tuple(columns["sender"].tolist()) for columns in rounds}) == 4
+
+
 def test_nothing_depends_on_what_ran_before(make_simulation):
     """No global randomness: whatever state numpy's and torch's generators are in, same results."""
     import torch

@@ -45,6 +45,12 @@ class TestAverageOrAdopt:
         _, weights = played(plan, lambda request: self.mine + 5)
         assert weights == {1: 1.0}
 
+    def test_an_average_that_is_as_good_as_mine_but_not_as_the_best_is_not_taken(self):
+        better = {1: self.mine - losses(*[0.5, 0.4] * 10)}
+        plan = average_or_adopt(me(), self.mine, better, {1: 0.8})
+        _, weights = played(plan, lambda request: self.mine)
+        assert weights == {1: 1.0}
+
     def test_the_soup_takes_in_whoever_does_no_harm(self):
         theirs = {k: self.mine + losses(*[0.01 * k, 0.0] * 10) for k in (1, 2, 3)}
         found = dict.fromkeys(theirs, 0.8)
