@@ -126,7 +126,8 @@ def simulate(
     ...     return inputs, (inputs[:, 0] > 0).astype(int)
     >>> peers = [coterie.PeerData(samples(), samples(), samples()) for _ in range(4)]
     >>> dac = {"name": "dac", "fetches": 2}
-    >>> result = coterie.simulate(lambda: nn.Linear(2, 2), peers, dac, {"rounds": 2}, threads=1)
+    >>> build = lambda: nn.Sequential(nn.Linear(2, 2))
+    >>> result = coterie.simulate(build, peers, dac, {"rounds": 2}, threads=1)
     >>> result.test_accuracy.shape
     (4,)
     """
