@@ -5,7 +5,7 @@ WORKERS ?= 2
 # Without compiling all modules in advance: most are never imported, and the others are compiled then.
 INSTALL := $(BIN)/python -m pip install --quiet --no-compile --editable
 SOURCES := pyproject.toml setup.py $(wildcard src/coterie/learning/native/source/*)
-QUICK := $(wildcard tests/strategies tests/conformance tests/runtime tests/simulation)
+QUICK := $(wildcard tests/strategies tests/conformance tests/runtime tests/simulation tests/attacks)
 # Tests stay in the order of their files, so that what they share is made once.
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 

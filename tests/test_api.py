@@ -35,7 +35,7 @@ PUBLIC = (coterie.api, coterie.data.peer_arrays)
 
 
 EXAMPLES = [each for each in examples(*PUBLIC) if "load_run" not in each.name]
-"""Those of load_run need a run: tests/test_loading.py."""
+"""Those of load_run need a run: tests/experiments/test_run_folder.py."""
 
 
 @pytest.mark.parametrize("test", EXAMPLES, ids=lambda test: test.name)

@@ -193,7 +193,7 @@ def test_clusters_whose_names_differ_by_seed_are_numbered_in_means(tmp_path):
 
 
 def test_every_analysis_is_explained():
-    page = (Path(__file__).parents[2] / "docs" / "analyses.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "analyses.md").read_text()
     headings = [line.removeprefix("## ") for line in page.splitlines() if line.startswith("## ")]
     assert headings == [analysis.name for analysis in choose(None)]
 
