@@ -148,6 +148,7 @@ def test_ctrl_c_finishes_the_round_and_saves(start, tmp_path, kind, every):
 
 @pytest.mark.parametrize("strategy", [Gossip, lambda: Random(fetches=2)])
 @pytest.mark.parametrize("schedule", ["synchronous", "sequential"])
+@pytest.mark.slow
 def test_an_interrupted_run_ends_like_an_uninterrupted_one(start, tmp_path, strategy, schedule):
     settings = {"strategy": strategy, "schedule": schedule}
     expected, models = uninterrupted(start, tmp_path / "steady", **settings)

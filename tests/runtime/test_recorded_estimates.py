@@ -187,6 +187,7 @@ def fail() -> None:
 
 @pytest.mark.parametrize("name", WITH_TABLES)
 @pytest.mark.parametrize(("end", "error"), [(interrupt, Interrupted), (fail, MishapError)])
+@pytest.mark.slow
 def test_a_run_that_was_stopped_has_the_same_bytes(name, end, error, tmp_path):
     """Stopped twice, after a checkpoint, or with rounds recorded that no checkpoint knows of."""
 

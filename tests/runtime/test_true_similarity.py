@@ -38,6 +38,7 @@ def tables_of(simulation: Simulation) -> Recorder:
 
 @pytest.mark.parametrize("name", list(STRATEGIES))
 @pytest.mark.parametrize("schedule", ["synchronous", "sequential"])
+@pytest.mark.slow
 def test_watching_changes_nothing_else(name, schedule):
     """Bit for bit, over a shift, with absences and losses, for every strategy."""
     options = options_for(name, 2)
@@ -160,6 +161,7 @@ def run_in_child(folder: Path, kill_in: int | None = None) -> int:
 
 
 @pytest.mark.parametrize("kill_in", [1, 3, 6])
+@pytest.mark.slow
 def test_killed_and_resumed_it_has_seen_the_same(tmp_path, kill_in):
     """The changes of models that cosine-gradients needs survive in checkpoints."""
     recorded = []

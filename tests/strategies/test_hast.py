@@ -135,6 +135,7 @@ def test_fine_tuning_is_kept_only_if_the_validation_loss_falls(make_simulation):
 
 
 @pytest.mark.parametrize(("module", "is_same"), [(small_module, True), (layered_module, False)])
+@pytest.mark.slow
 def test_what_is_all_classifier_is_not_trained_twice(make_simulation, module, is_same):
     results = []
     for finetune in (False, True):

@@ -329,6 +329,7 @@ class TestParts:
         assert {f"test_{part}" for part in PARTS} <= set(dir(self))
 
 
+@pytest.mark.slow
 def test_every_part_changes_results(make_simulation):
     """Compared round by round, up to the first that differs."""
 
