@@ -125,8 +125,10 @@ def simulate(
     ...     inputs = rng.normal(size=(20, 2)).astype("float32")
     ...     return inputs, (inputs[:, 0] > 0).astype(int)
     >>> peers = [coterie.PeerData(samples(), samples(), samples()) for _ in range(4)]
+    >>> def build():
+    ...     return nn.Sequential(nn.Linear(2, 2))
     >>> dac = {"name": "dac", "fetches": 2}
-    >>> result = coterie.simulate(lambda: nn.Linear(2, 2), peers, dac, {"rounds": 2}, threads=1)
+    >>> result = coterie.simulate(build, peers, dac, {"rounds": 2}, threads=1)
     >>> result.test_accuracy.shape
     (4,)
     """
