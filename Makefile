@@ -2,20 +2,34 @@
 PYTHON ?= python3
 BIN := .venv/bin
 WORKERS ?= 2
+# Without compiling all modules in advance: most are never imported, and the others are compiled then.
+INSTALL := $(BIN)/python -m pip install --quiet --no-compile --editable
+SOURCES := pyproject.toml setup.py $(wildcard src/coterie/learning/native/source/*)
+QUICK := $(wildcard tests/strategies tests/conformance tests/runtime tests/simulation)
+# Tests stay in the order of their files, so that what they share is made once.
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test pytest lint bench docs clean
+.PHONY: help demo test pytest quick quick-tests lint bench docs clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
 
-.venv/.installed: pyproject.toml setup.py $(wildcard src/coterie/learning/native/source/*)
+$(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Coterie needs Python 3.11 or newer; try: make PYTHON=python3.12")'
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable '.[development,docs]'
+	$(PYTHON) -m venv .venv
+
+# What users need, and nothing else: so the demo proves that it is enough.
+.venv/.usable: $(SOURCES) | $(BIN)/python
+	$(INSTALL) .
 	touch $@
 
-demo: .venv/.installed  ## compare Kin with Local, Random, DAC and Oracle on bundled data, offline
+# The same and what development needs.
+.venv/.installed: $(SOURCES) | $(BIN)/python
+	$(INSTALL) '.[development,docs]'
+	touch .venv/.usable $@
+
+demo: .venv/.usable  ## compare Kin with Local, Random, DAC and Oracle on bundled data, offline
 	$(BIN)/coterie run digits
 
 test: .venv/.installed  ## check style, types and layers, and run all tests
@@ -24,7 +38,13 @@ test: .venv/.installed  ## check style, types and layers, and run all tests
 	@$(MAKE) --no-print-directory --jobs=2 lint pytest
 
 pytest: .venv/.installed
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(PYTEST)
+
+quick: .venv/.installed  ## check style, types and layers, and test strategies and rounds, in half a minute
+	@$(MAKE) --no-print-directory --jobs=2 lint quick-tests
+
+quick-tests: .venv/.installed
+	$(PYTEST) -m 'not slow and not browser and not network' $(QUICK)
 
 lint: .venv/.installed  ## check style, types and layers
 	$(BIN)/ruff check .

@@ -155,7 +155,7 @@ class OneModel(ServiceInterface):
         return frozenset()
 
     @property
-    def takes_pushes(self) -> bool:
+    def receives_models(self) -> bool:
         """Return that nothing is taken."""
         return False
 
@@ -163,11 +163,11 @@ class OneModel(ServiceInterface):
         """Take nothing."""
 
     @property
-    def listens(self) -> bool:
+    def receives_reports(self) -> bool:
         """Return that nobody is heard."""
         return False
 
-    async def store_told(self, peer_id: str, value: float, round_number: int) -> None:
+    async def store_report(self, peer_id: str, value: float, round_number: int) -> None:
         """Hear nothing."""
 
 

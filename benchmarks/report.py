@@ -33,7 +33,7 @@ from coterie.experiments.presets import find_preset
 from coterie.experiments.run_folder import RunFolder
 from coterie.experiments.run_summary import summarise
 from coterie.randomness import generator
-from coterie.runtime.estimates import asked_peers
+from coterie.runtime.estimates import recorded_peers
 from coterie.runtime.round import MEASURES
 from coterie.runtime.run_tables import SCHEMAS
 
@@ -211,7 +211,7 @@ def _similarities(rng: Any, who: Columns) -> Columns:
 
 def _beliefs(rng: Any, who: Columns, share: float) -> Columns:
     """Return tables that fill in the course of the run, of the peers that would be asked."""
-    asked, count = asked_peers(who["cluster"]), len(who["peer"])
+    asked, count = recorded_peers(who["cluster"]), len(who["peer"])
     peers, others = np.repeat(asked, count), np.tile(who["peer"], len(asked))
     known = (peers != others) & (rng.random(len(peers)) < 0.2 + 0.8 * share)
     peers, others = peers[known], others[known]

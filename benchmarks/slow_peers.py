@@ -136,7 +136,7 @@ async def hostile(folder: Path, kind: str) -> AsyncIterator[None]:
     context = PeerContext(identity, trust, AddressBook(identity, trust), layout)
     scorer = cast(ModelScorer, None)  # nothing is scored
     service = PeerService(
-        scorer, answers_scores=False, takes_pushes=True, listens=True, largest_inbox=9
+        scorer, answers_scores=False, receives_models=True, receives_reports=True, largest_inbox=9
     )
     client = PeerClient(context)
     server = SlowServer(context, service, client)

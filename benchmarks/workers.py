@@ -17,8 +17,9 @@ import torch
 
 from coterie.data.pools import Pool, Samples
 from coterie.learning.parallel import ParallelTrainer
+from coterie.learning.settings import TrainingSettings
 from coterie.learning.torch_trainer import TorchTrainer
-from coterie.learning.trainer import ModelReference, TrainingSettings, TrainJob, Workspace
+from coterie.learning.trainer import ModelReference, TrainJob, Workspace
 from coterie.models.architectures import architecture
 from coterie.models.vector import initial_vector
 from coterie.processes.shared_memory import shared_array

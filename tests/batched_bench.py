@@ -13,13 +13,13 @@ from worlds import CLASSES, FEATURES, small_module
 from coterie.data.pools import Pool, Samples
 from coterie.learning.batched_trainer import BatchedTrainer
 from coterie.learning.device import CPU
+from coterie.learning.settings import TrainingSettings
 from coterie.learning.torch_trainer import TorchTrainer
 from coterie.learning.trainer import (
     EvaluateJob,
     Evaluation,
     ModelReference,
     Trainer,
-    TrainingSettings,
     TrainJob,
     Workspace,
 )

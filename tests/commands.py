@@ -8,15 +8,19 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
+import typer.main
 
 from coterie.cli.main import main
 
 # A short run of one strategy.
 RANDOM = ("--strategy", "random", "--set", "strategy.fetches=2")
 SMALL = ("--peers", 8, "--rounds", 2, "--threads", 1, *RANDOM)
+# Typer makes all commands again at each call, which takes a tenth of a second.
+made_once = cache(typer.main.get_command)
 # What no message to a user may contain.
 JARGON = (
     "Traceback",
@@ -50,6 +54,7 @@ def coterie(*arguments: object) -> Answer:
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):
+        patch.setattr(typer.main, "get_command", made_once)
         patch.setattr(sys, "argv", ["coterie", *map(str, arguments)])
         try:
             main()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
+from markers import check_names, mark
 from signals_of_a_terminal import heed_signals
 from torch import nn
 from worlds import classify, small_module
@@ -14,12 +15,32 @@ from worlds import classify, small_module
 from coterie.data.peer_arrays import OwnData, PeerData
 from coterie.runtime.settings import SimulationSettings
 from coterie.simulation.simulation import Simulation
+from coterie.strategies import STRATEGIES
 from coterie.strategies.strategy import Strategy
 
 # What trains by itself depends on whether there is a GPU; the tests are of a computer without.
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 # Here, so that all processes which tests start inherit it.
 heed_signals()
+# Only a power cut shows whether data reached the disk, and waiting for it takes minutes in all. The
+# tests of power cuts watch the calls; commands in processes of their own do wait.
+os.fsync = lambda file: None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests by where they are and what they use."""
+    check_names()
+    mark(items)
+
+
+@pytest.fixture(autouse=True)
+def _forget_own_strategies() -> Iterator[None]:
+    """Forget strategies that a test makes known: no other test may depend on them."""
+    known = dict(STRATEGIES)
+    yield
+    if known != STRATEGIES:
+        STRATEGIES.clear()
+        STRATEGIES.update(known)
 
 
 @pytest.fixture

@@ -48,7 +48,12 @@ LIMITS = {
     "calls_per_minute": MANY,
     "samples_ratio": LimitSettings().samples_ratio,  # a swarm sets none
 }
-BREAKER = {"failures": MANY, "first_rest_seconds": 0.2, "longest_rest_seconds": 1}
+BREAKER = {
+    "failures": MANY,
+    "first_rest_seconds": 0.2,
+    "longest_rest_seconds": 1,
+    "patience_seconds": MANY,  # on a busy machine, what is refused takes long
+}
 
 
 @dataclass

@@ -20,7 +20,7 @@ from coterie.data.peer_datasets import World
 from coterie.data.scenario import PeerSettings, Scenario
 from coterie.data.shifts import LabelSwapShift
 from coterie.errors import ConfigError
-from coterie.learning.trainer import TrainingSettings
+from coterie.learning.settings import TrainingSettings
 from coterie.runtime.round import Round
 from coterie.runtime.settings import Absence, NetworkSettings, SimulationSettings
 from coterie.simulation.simulation import Simulation

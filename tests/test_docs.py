@@ -55,6 +55,7 @@ def is_run(page: Path) -> bool:
     return any(block.language in RUN and not block.why for block in all_blocks(page))
 
 
+@pytest.mark.network
 @pytest.mark.parametrize("page", [p for p in PAGES if is_run(p)], ids=named)
 def test_blocks_run_in_order_and_print_what_they_say(page, tmp_path):
     PageRun(page, tmp_path).run()

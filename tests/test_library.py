@@ -34,7 +34,11 @@ def run(build=small_module, strategy="local") -> coterie.Result:
 PUBLIC = (coterie.api, coterie.data.peer_arrays)
 
 
-@pytest.mark.parametrize("test", examples(*PUBLIC), ids=lambda test: test.name)
+EXAMPLES = [each for each in examples(*PUBLIC) if "load_run" not in each.name]
+"""Those of load_run need a run: tests/test_loading.py."""
+
+
+@pytest.mark.parametrize("test", EXAMPLES, ids=lambda test: test.name)
 def test_examples_of_docstrings_run(test):
     check(test)
 

@@ -13,7 +13,7 @@ from commands import coterie as command
 from docstrings import check, examples
 
 import coterie
-import coterie.results.loading
+import coterie.api
 from coterie.experiments.config import make_scenario
 from coterie.runtime.recorder import Recorder
 from coterie.runtime.run_tables import SCHEMAS, read_table
@@ -49,7 +49,11 @@ def test_everything_a_run_has(folder):
     assert run.beliefs.num_rows > 0
 
 
-@pytest.mark.parametrize("test", examples(coterie.results.loading), ids=lambda test: test.name)
+@pytest.mark.parametrize(
+    "test",
+    [each for each in examples(coterie.api) if "load_run" in each.name],
+    ids=lambda test: test.name,
+)
 def test_examples_of_docstrings_run(original, tmp_path, monkeypatch, test):
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "mine").symlink_to(original)

@@ -11,15 +11,9 @@ from torch import nn
 from worlds import CLASSES, FEATURES, small_module
 
 from coterie.data.pools import Pool, Samples
+from coterie.learning.settings import TrainingSettings
 from coterie.learning.torch_trainer import TorchTrainer
-from coterie.learning.trainer import (
-    EvaluateJob,
-    Evaluation,
-    ModelReference,
-    TrainingSettings,
-    TrainJob,
-    Workspace,
-)
+from coterie.learning.trainer import EvaluateJob, Evaluation, ModelReference, TrainJob, Workspace
 from coterie.models.vector import FlatModule, initial_vector
 
 BITS = 2**127 + 12345

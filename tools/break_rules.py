@@ -82,7 +82,7 @@ class Copy:
         done = self._run("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *files)
         if done.returncode not in (PASSED, FAILED):
             raise BreakError(f"the tests cannot run:\n{done.stdout[-1500:]}")
-        if done.returncode == FAILED and " failed" not in done.stdout:
+        if done.returncode == FAILED and "\nFAILED " not in done.stdout:
             raise BreakError(f"the tests cannot be set up:\n{done.stdout[-1500:]}")
         return done.returncode
 

@@ -1,37 +1,33 @@
-"""Coterie as a library: your own module and your own data, in one call."""
+"""What users import: simulate with your own module and data, and read the runs of a folder.
+
+Heavy packages are imported inside the functions, so that `import coterie` and the command line
+start at once.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-from torch import nn
 
-from coterie.api_arguments import (
-    PeerArgument,
-    SettingsArgument,
-    StrategyArgument,
-    checked_build,
-    checked_peers,
-    checked_settings,
-    checked_threads,
-    strategy_maker,
-)
-from coterie.data.peer_arrays import OwnData
 from coterie.errors import ConfigError
-from coterie.experiments.run_summary import RunSummary, summarise
-from coterie.models.layout import Layout
-from coterie.models.vector import FlatModule
-from coterie.runtime.loop import run_to_end
-from coterie.runtime.recorder import Recorder
-from coterie.runtime.round import Round
-from coterie.simulation.result_warnings import concerns
-from coterie.simulation.simulation import Simulation
 from coterie.strategies import DEFAULT_STRATEGY
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from torch import nn
+
+    from coterie.api_arguments import PeerArgument, SettingsArgument, StrategyArgument
+    from coterie.experiments.run_folder import RunFolder
+    from coterie.experiments.run_summary import RunSummary
+    from coterie.models.layout import Layout
+    from coterie.results.read_runs import Runs
+    from coterie.runtime.round import Round
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,6 +61,10 @@ class Result:
 
     def load_into(self, module: nn.Module, peer: int) -> nn.Module:
         """Give a module the weights of a peer's best model, and return it."""
+        from torch import nn
+
+        from coterie.models.vector import FlatModule
+
         if not isinstance(module, nn.Module):
             raise ConfigError(
                 "load_into needs a module, such as build() makes, and a peer's number."
@@ -125,13 +125,26 @@ def simulate(
     ...     inputs = rng.normal(size=(20, 2)).astype("float32")
     ...     return inputs, (inputs[:, 0] > 0).astype(int)
     >>> peers = [coterie.PeerData(samples(), samples(), samples()) for _ in range(4)]
-    >>> def build():
-    ...     return nn.Sequential(nn.Linear(2, 2))
     >>> dac = {"name": "dac", "fetches": 2}
+    >>> build = lambda: nn.Sequential(nn.Linear(2, 2))
     >>> result = coterie.simulate(build, peers, dac, {"rounds": 2}, threads=1)
     >>> result.test_accuracy.shape
     (4,)
     """
+    from coterie.api_arguments import (
+        checked_build,
+        checked_peers,
+        checked_settings,
+        checked_threads,
+        strategy_maker,
+    )
+    from coterie.data.peer_arrays import OwnData
+    from coterie.experiments.run_summary import summarise
+    from coterie.runtime.loop import run_to_end
+    from coterie.runtime.recorder import Recorder
+    from coterie.simulation.result_warnings import find_warnings
+    from coterie.simulation.simulation import Simulation
+
     world = OwnData(checked_peers(peers), clusters)
     make = strategy_maker(strategy)
     recorder = Recorder()
@@ -157,6 +170,56 @@ def simulate(
                     world.cluster_names,
                     is_accuracy=world.is_classification,
                 ),
-                warnings=concerns(simulation, metrics),
+                warnings=find_warnings(simulation, metrics),
             ),
         )
+
+
+def load_run(path: str | os.PathLike[str]) -> RunFolder:
+    """Load one run, finished or not.
+
+    Its tables are Arrow tables: `.metrics.to_pandas()` is a data frame. docs/run-folder.md explains
+    the columns.
+
+    Parameters
+    ----------
+    path
+        The folder of the run, or an output folder that holds a single run.
+
+    Examples
+    --------
+    >>> import coterie
+    >>> run = coterie.load_run("runs/mine/dac-seed0")
+    >>> run.label, run.seed, run.metrics.num_rows
+    ('dac', 0, 32)
+    """
+    from coterie.experiments.experiment import Experiment
+
+    folder = Path(path).expanduser()
+    runs = Experiment.open(folder).runs
+    if len(runs) > 1:
+        names = ", ".join(run.folder.name for run in runs[:3])
+        raise ConfigError(
+            f"{folder} holds {len(runs)} runs: {names}{', …' if len(runs) > 3 else ''}. Name one "
+            "of these folders, or load them all with coterie.load_runs."
+        )
+    return load_runs(folder)[0]
+
+
+def load_runs(*paths: str | os.PathLike[str]) -> Runs:
+    """Load all runs of output folders; `problems` names those that cannot be read.
+
+    Parameters
+    ----------
+    *paths
+        Output folders, or folders of runs.
+
+    Examples
+    --------
+    >>> import coterie
+    >>> [run.label for run in coterie.load_runs("runs/mine")]
+    ['dac', 'local']
+    """
+    from coterie.results.read_runs import read_runs
+
+    return read_runs([Path(path).expanduser() for path in paths])

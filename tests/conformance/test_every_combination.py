@@ -7,6 +7,7 @@ be and yet has two clusters, drift and a poisoned peer.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from coterie.swarm.run_swarm import execute_by_peers
 TRAINERS = ("native", "torch", "batched")
 NEEDS_TRUTH = [name for name, kind in STRATEGIES.items() if kind.uses_ground_truth]
 WITH_SERVER = [name for name, kind in STRATEGIES.items() if issubclass(kind, ServerStrategy)]
+WITH_PEERS = [name for name in STRATEGIES if name not in WITH_SERVER]
 FOR_REAL_PEERS = [name for name in STRATEGIES if name not in (*WITH_SERVER, *NEEDS_TRUTH)]
 ASKS_PEERS = [
     name
@@ -50,9 +52,10 @@ THREADS = (1, None) if os.cpu_count() == 2 else (1, 2, None)
 """Where there are two cores, the default is two threads."""
 
 
-def settings(strategy: str, trainer: str) -> dict[str, object]:
+def settings(*strategies: str, trainer: str) -> dict[str, object]:
     """Return dotted settings of a tiny experiment; a server has no peers to poison."""
-    poison = {} if strategy in WITH_SERVER else {f"poison.{k}": v for k, v in POISON.items()}
+    short = [SHORT.get(strategy, {}).items() for strategy in strategies]
+    poison = {} if {*strategies} & {*WITH_SERVER} else POISON
     return {
         "peers.count": 6,
         "peers.train_size": 8,
@@ -63,15 +66,16 @@ def settings(strategy: str, trainer: str) -> dict[str, object]:
         "training.epochs": 1,
         "training.trainer": trainer,
         "test_every": 10,
-        **{f"strategy.{name}": value for name, value in SHORT.get(strategy, {}).items()},
-        **poison,
+        **{f"strategy.{name}": value for options in short for name, value in options},
+        **{f"poison.{name}": value for name, value in poison.items()},
     }
 
 
-def run_by_command(folder: Path, strategy: str, trainer: str, *options: object) -> None:
-    changes = (f"{key}={value}" for key, value in settings(strategy, trainer).items())
+def run_by_command(folder: Path, strategies: Sequence[str], trainer: str, *options: object) -> None:
+    changes = (f"{key}={value}" for key, value in settings(*strategies, trainer=trainer).items())
     sets = (word for change in changes for word in ("--set", change))
-    answer = coterie("run", "digits", "--strategy", strategy, *sets, *options, "--out", folder)
+    named = ("--strategy", ",".join(strategies))
+    answer = coterie("run", "digits", *named, *sets, *options, "--out", folder)
     assert answer.code == 0, answer.err
 
 
@@ -84,20 +88,21 @@ def assert_same_runs(one: Path, other: Path) -> None:
 
 
 @pytest.mark.parametrize("trainer", TRAINERS)
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_commands_give_the_same_bits(tmp_path, strategy, trainer):
+@pytest.mark.parametrize("strategies", [WITH_PEERS, WITH_SERVER], ids=["peers", "server"])
+def test_commands_give_the_same_bits(tmp_path, strategies, trainer):
+    """All strategies in one command: one after another, two at a time, on one thread and two."""
     ways = {
         "one": ("--threads", 1),
-        "both": ("--seeds", 2, "--threads", 2, "--side-by-side", 2),
+        "both": ("--threads", 2, "--side-by-side", 2),
     }
     if trainer == "torch":  # the only one whose threads are processes
-        ways["default"] = ()
+        ways["processes"] = ("--threads", 2, "--side-by-side", 1)
     for name, options in ways.items():
-        run_by_command(tmp_path / name, strategy, trainer, *options)
-    run = f"{strategy}-seed0"
-    assert read_table(tmp_path / "one" / run, "metrics").num_rows == 4 * 6
-    for name in ways:
-        assert_same_runs(tmp_path / "one" / run, tmp_path / name / run)
+        run_by_command(tmp_path / name, strategies, trainer, *options)
+    for run in (f"{strategy}-seed0" for strategy in strategies):
+        assert read_table(tmp_path / "one" / run, "metrics").num_rows == 4 * 6
+        for name in ways:
+            assert_same_runs(tmp_path / "one" / run, tmp_path / name / run)
 
 
 def covered() -> nn.Module:
@@ -146,9 +151,10 @@ def test_the_library_gives_the_same_bits(strategy, trainer):
         np.testing.assert_array_equal(one.models, other.models)
 
 
+@pytest.mark.network
 @pytest.mark.parametrize("strategy", FOR_REAL_PEERS)
 def test_a_swarm_that_trains_with_torch_gives_the_bits_of_a_simulation(tmp_path, strategy):
-    changes = settings(strategy, "torch") | {"peers.count": 2}
+    changes = settings(strategy, trainer="torch") | {"peers.count": 2}
     changes = {key: value for key, value in changes.items() if not key.startswith("poison")}
     (config,) = find_preset("digits").runs([strategy], [0], changes)
     simulated = Experiment.create(tmp_path / "simulated", [config])

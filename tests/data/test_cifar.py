@@ -154,6 +154,7 @@ class _QuietHandler(SimpleHTTPRequestHandler):
         pass
 
 
+@pytest.mark.network
 def test_archive_is_downloaded_and_read(tmp_path, monkeypatch):
     monkeypatch.delenv("COTERIE_OFFLINE")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")

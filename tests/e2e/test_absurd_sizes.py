@@ -13,7 +13,7 @@ from coterie import SimulationSettings
 from coterie.errors import ConfigError
 from coterie.experiments.config import check_size, parse, parse_change, with_changes
 from coterie.experiments.presets import PRESETS, find_preset
-from coterie.learning.trainer import TrainingSettings
+from coterie.learning.settings import TrainingSettings
 from coterie.runtime.size_limits import check_models
 from coterie.strategies import make_strategy
 from coterie.strategies.local import Local

@@ -11,7 +11,7 @@ from commands import coterie, plain
 from torch import nn
 
 from coterie import PeerData, SimulationSettings, simulate
-from coterie.learning.trainer import TrainingSettings
+from coterie.learning.settings import TrainingSettings
 
 RUN = ("--peers", 8, "--threads", 1, "--set", "strategy.fetches=2")
 GUESSING, UNTRAINED, NOTHING = (

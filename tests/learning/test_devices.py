@@ -17,7 +17,8 @@ from coterie.experiments.config import build_model, make_scenario
 from coterie.experiments.presets import find_preset
 from coterie.learning import choice, stacked_module
 from coterie.learning.device import choose_device
-from coterie.learning.trainer import Trainer, TrainingSettings, Unsupported, Workspace
+from coterie.learning.settings import TrainingSettings
+from coterie.learning.trainer import Trainer, Unsupported, Workspace
 from coterie.models.vector import initial_vector
 from coterie.runtime.settings import SimulationSettings
 from coterie.simulation.simulation import Simulation

@@ -22,14 +22,9 @@ from torch import nn
 from coterie.data.pools import Pool, Samples
 from coterie.errors import TrainingError
 from coterie.learning.parallel import ParallelTrainer
+from coterie.learning.settings import TrainingSettings
 from coterie.learning.torch_trainer import TorchTrainer
-from coterie.learning.trainer import (
-    EvaluateJob,
-    ModelReference,
-    TrainingSettings,
-    TrainJob,
-    Workspace,
-)
+from coterie.learning.trainer import EvaluateJob, ModelReference, TrainJob, Workspace
 from coterie.models.vector import initial_vector
 from coterie.processes.shared_memory import shared_array
 from coterie.strategies.random import Random

@@ -19,7 +19,7 @@ from coterie.peer.discovery.address_book import AddressBook
 from coterie.peer.refusals import Reason, Refused
 from coterie.peer.security.identity import Identity, create_identity
 from coterie.peer.security.trust import TrustStore
-from coterie.peer.transport.channels import TLS_NAME
+from coterie.peer.transport.connections import TLS_NAME
 from coterie.peer.transport.context import PeerContext
 from coterie.peer.transport.peer_client import PeerClient
 from coterie.peer.transport.peer_server import PeerServer
@@ -103,17 +103,17 @@ class SimpleService(ServiceInterface):
         return frozenset({"first", "impossible"})
 
     @property
-    def takes_pushes(self) -> bool:
+    def receives_models(self) -> bool:
         return self.takes
 
     async def store_pushed(self, pulled: PulledModel) -> None:
         self.received.append(pulled)
 
     @property
-    def listens(self) -> bool:
+    def receives_reports(self) -> bool:
         return self.takes
 
-    async def store_told(self, peer_id: str, value: float, round_number: int) -> None:
+    async def store_report(self, peer_id: str, value: float, round_number: int) -> None:
         self.heard[peer_id] = (value, round_number)
 
     async def _wait(self, condition: Callable[[], bool], seconds: float) -> None:

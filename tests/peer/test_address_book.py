@@ -84,7 +84,9 @@ def test_the_highest_sequence_counts(address_book, identities):
     ann = identities[1]
     assert address_book.add_record(record(ann, 5, address="127.0.0.1:5"))
     assert address_book.add_record(record(ann, 6, address="127.0.0.1:6"))
-    assert reason_of(address_book.take, record(ann, 5, address="127.0.0.1:5")) is Reason.OUTDATED
+    assert (
+        reason_of(address_book.add_record, record(ann, 5, address="127.0.0.1:5")) is Reason.OUTDATED
+    )
     assert address_book.address_of(ann.peer_id) == "127.0.0.1:6"
 
 
@@ -97,10 +99,10 @@ def test_fakes_are_refused(address_book, identities):
     _, ann, bob, cyd = identities
     signed = record(ann)
     by_another = wire.SignedAddress(record=signed.record, signature=bob.sign(signed.record))
-    assert reason_of(address_book.take, by_another) is Reason.BAD_SIGNATURE
-    assert reason_of(address_book.take, record(cyd)) is Reason.UNTRUSTED
+    assert reason_of(address_book.add_record, by_another) is Reason.BAD_SIGNATURE
+    assert reason_of(address_book.add_record, record(cyd)) is Reason.UNTRUSTED
     garbage = wire.SignedAddress(record=b"\xff\xff", signature=b"")
-    assert reason_of(address_book.take, garbage) is Reason.MALFORMED
+    assert reason_of(address_book.add_record, garbage) is Reason.MALFORMED
     assert address_book.reachable() == []
     assert address_book.num_peers == 1, "a fake has filled the book"
 
@@ -115,8 +117,10 @@ def test_of_a_list_strangers_and_old_records_are_passed_over(address_book, ident
 def test_a_list_with_a_fake_is_refused_and_so_is_one_too_long(address_book, identities):
     ann = identities[1]
     fake = wire.SignedAddress(record=record(ann).record, signature=b"0" * 70)
-    assert reason_of(address_book.take_all, [fake]) is Reason.BAD_SIGNATURE
-    assert reason_of(address_book.take_all, [record(ann)] * (MOST_RECORDS + 1)) is Reason.TOO_LARGE
+    assert reason_of(address_book.add_records, [fake]) is Reason.BAD_SIGNATURE
+    assert (
+        reason_of(address_book.add_records, [record(ann)] * (MOST_RECORDS + 1)) is Reason.TOO_LARGE
+    )
 
 
 def test_who_said_goodbye_is_left_out_until_a_new_start(address_book, identities):
@@ -132,7 +136,7 @@ def test_who_said_goodbye_is_left_out_until_a_new_start(address_book, identities
 def test_a_goodbye_of_an_earlier_start_changes_nothing(address_book, identities):
     ann = identities[1]
     address_book.add_record(record(ann, 2, LATER_START))
-    assert reason_of(address_book.goodbye, ann.peer_id, START) is Reason.OUTDATED
+    assert reason_of(address_book.mark_left, ann.peer_id, START) is Reason.OUTDATED
     assert address_book.reachable() == [1]
 
 
@@ -191,7 +195,7 @@ def test_saved_and_restored(address_book, identities, trust):
     again = book(identities, trust)
     again.restore(saved)
     assert [again.id_of(number) for number in (1, 2)] == [bob.peer_id, ann.peer_id]
-    assert again.known() == [2], "somebody is known who is no longer trusted"
+    assert again.reachable() == [2], "somebody is known who is no longer trusted"
     assert again.instance != address_book.instance
     assert again.sequence > address_book.sequence
 
@@ -207,7 +211,7 @@ def test_what_an_earlier_version_took_in_is_left_out_if_it_would_be_refused_now(
     saved["records"][bob.peer_id] = [absurd.record.hex(), absurd.signature.hex()]
     again = book(identities, trust)
     again.restore(saved)
-    assert again.known() == [again.number(ann.peer_id)]
+    assert again.reachable() == [again.number_of(ann.peer_id)]
 
 
 def test_a_later_start_outranks_the_earlier_even_if_the_clock_was_set_back(identities, trust):
@@ -236,7 +240,7 @@ def test_another_roster_than_the_saved_one_is_refused(identities, trust):
 def test_a_record_of_mine_that_i_did_not_make_is_looked_into(address_book, identities):
     me, ann, *_ = identities
     forged = wire.SignedAddress(record=record(me).record, signature=ann.sign(record(me).record))
-    assert reason_of(address_book.take, forged) is Reason.BAD_SIGNATURE
+    assert reason_of(address_book.add_record, forged) is Reason.BAD_SIGNATURE
     assert address_book.duplicate is None
     address_book.add_record(record(me, 1, START, "127.0.0.1:9"))
     assert address_book.duplicate is not None
@@ -264,7 +268,7 @@ def test_of_two_processes_with_one_key_the_later_must_stop(identities, trust, is
     clocks = (1000.0, 2000.0)
     first, second = (book(identities, trust, wall_clock=lambda at=at: at) for at in clocks)
     mine, other = (first, second) if is_first else (second, first)
-    mine.take(other.my_record)
+    mine.add_record(other.my_record)
     mine.handle_duplicate(mine.duplicate)
     assert (mine.conflict is None) == is_first
     if is_first:

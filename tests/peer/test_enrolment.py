@@ -87,7 +87,7 @@ def test_settings_that_are_there_are_kept(here):
 
 def test_no_peer_is_overwritten(peers):
     before = (peers / "alice" / "key.pem").read_bytes()
-    refused(coterie("peer", "init", "alice"), 2, "key.pem in alice already", "--folder")
+    refused(coterie("peer", "init", "alice"), 2, "already a key.pem in alice", "--folder")
     assert (peers / "alice" / "key.pem").read_bytes() == before
 
 
@@ -143,7 +143,7 @@ def test_nobody_is_trusted_by_a_wrong_file(peers):
         ("bob", 4, "Is a directory"),
         ("alice/certificate.pem", 2, "this peer's own"),
         ("odd.pem", 2, "authority"),
-        ("old.pem", 2, "which is not now"),
+        ("old.pem", 2, "so it is not valid now"),
     ):
         refused(coterie("peer", "trust", file, "--folder", "alice"), code, file, words)
     assert trusted_by(peers / "alice") == set()
@@ -194,7 +194,7 @@ def test_nobody_can_be_called_as_another_to_be_confused_with_him(peers):
     impostor = create_identity(peers / "impostor", victim[:12])
     TrustStore(peers / "alice").add(impostor.certificate_pem)
     answer = coterie("peer", "untrust", victim[:12], "--folder", "alice")
-    refused(answer, 2, "may be each of these", victim, impostor.peer_id)
+    refused(answer, 2, "matches several trusted peers", victim, impostor.peer_id)
     assert len(trusted_by(peers / "alice")) == 2
 
 
@@ -208,7 +208,7 @@ def test_an_unknown_name_is_answered_with_the_nearest(peers):
 
 def test_where_nobody_is_trusted_nobody_is_proposed(peers):
     answer = coterie("peer", "untrust", "carol", "--folder", "alice")
-    refused(answer, 2, "neither is anybody else")
+    refused(answer, 2, "trusts no other peer yet")
 
 
 def test_commands_start_without_what_they_do_not_need():

@@ -39,7 +39,7 @@ def links(tmp_path):
 
 def listener():
     return PeerService(
-        None, answers_scores=False, takes_pushes=False, listens=True, largest_inbox=1
+        None, answers_scores=False, receives_models=False, receives_reports=True, largest_inbox=1
     )
 
 
@@ -87,8 +87,8 @@ def test_what_was_told_by_a_peer_without_a_number_is_not_heard(tmp_path):
         address_book = AddressBook(ann, TrustStore(tmp_path / "ann"), [bob.peer_id])
         bridge = EventLoopBridge(None, address_book, service, DeadlineSettings(), synchronous=False)
         for peer in (bob, carol):
-            await service.store_told(peer.peer_id, 0.5, 3)
-        return await asyncio.to_thread(bridge.listen, 4)
+            await service.store_report(peer.peer_id, 0.5, 3)
+        return await asyncio.to_thread(bridge.receive_reports, 4)
 
     assert asyncio.run(play()) == {1: 0.5}
 
@@ -108,11 +108,11 @@ def test_whoever_is_started_again_hears_what_it_was_told_before(tmp_path, synchr
         service = listener()
         first, again = linked(service), linked(listener())
         for peer, value, number in ((bob, 0.1, 3), (carol, 0.2, 3), (carol, 0.3, 4)):
-            await service.store_told(peer.peer_id, value, number)
+            await service.store_report(peer.peer_id, value, number)
         saved = await asyncio.to_thread(first.save)
         again.restore(json.loads(json.dumps(saved)))  # plain data, as in a checkpoint
         return [
-            [await asyncio.to_thread(bridge.listen, number) for number in (4, 5)]
+            [await asyncio.to_thread(bridge.receive_reports, number) for number in (4, 5)]
             for bridge in (first, again)
         ]
 
@@ -127,11 +127,11 @@ def test_whoever_is_stopped_waits_no_longer(links):
 
     async def play():
         bridge = EventLoopBridge(None, None, None, DeadlineSettings(), synchronous=False)
-        waiting = asyncio.create_task(asyncio.to_thread(bridge.rest, 60))
+        waiting = asyncio.create_task(asyncio.to_thread(bridge.sleep, 60))
         while not bridge._waiting:
             await asyncio.sleep(0.001)
         bridge.stop()
-        for each in (waiting, asyncio.to_thread(bridge.rest, 60)):
+        for each in (waiting, asyncio.to_thread(bridge.sleep, 60)):
             with pytest.raises(Interrupted):
                 await each
 

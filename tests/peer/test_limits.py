@@ -132,7 +132,7 @@ def test_models_that_are_taken_in_at_once_by_peer_and_in_all(clock):
     assert reason_of(limits.accept_model("a")) is None
 
 
-@pytest.mark.parametrize("what", ["score", "push"])
+@pytest.mark.parametrize("what", ["count_score", "count_push"])
 def test_quota_per_round(clock, what):
     limits = limits_of(clock, scores_per_round=2, pushes_per_round=2)
     ask = getattr(limits, what)

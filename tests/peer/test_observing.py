@@ -11,9 +11,9 @@ from torch import nn
 from coterie.errors import ConfigError, StorageError
 from coterie.models.layout import Layout
 from coterie.peer.discovery.address_book import AddressBook
-from coterie.peer.json_log import LOG, event, logged
+from coterie.peer.json_log import LOG, log_event, write_log
 from coterie.peer.peer_run import STATUS, PeerRun, PeerStatus, read_status
-from coterie.peer.prometheus import metrics_served
+from coterie.peer.prometheus import serve_metrics
 from coterie.peer.refusals import Reason, RefusalCounts
 from coterie.peer.security.identity import create_identity
 from coterie.peer.security.trust import TrustStore
@@ -34,8 +34,8 @@ def lines_of(folder):
 
 def test_events_are_lines_of_json(tmp_path):
     log = logging.getLogger("coterie.peer.test")
-    with logged(tmp_path):
-        event(log, "round", round=3, name="Größe\nüber zwei Zeilen")
+    with write_log(tmp_path):
+        log_event(log, "round", round=3, name="Größe\nüber zwei Zeilen")
         try:
             raise ValueError("broken")
         except ValueError:
@@ -49,7 +49,7 @@ def test_events_are_lines_of_json(tmp_path):
 
 def test_a_flood_of_refusals_does_not_flood_the_log(tmp_path):
     refused = RefusalCounts()
-    with logged(tmp_path):
+    with write_log(tmp_path):
         for _ in range(1000):
             refused.count("ab" * 32, Reason.NOT_FINITE)
     assert [line["count"] for line in lines_of(tmp_path)] == [2**n for n in range(10)]
@@ -67,12 +67,12 @@ def test_metrics_can_be_scraped(address_book):
         context.refused.count("ab" * 32, Reason.BOMB)
     status = PeerStatus("ward", address_book.identity.peer_id, 1, round=7, validation_accuracy=0.5)
     (port,) = free_ports(1)
-    with metrics_served(port, context, lambda: status):
+    with serve_metrics(port, context, lambda: status):
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
             text = answer.read().decode()
         with (
             pytest.raises(ConfigError, match="cannot be used"),
-            metrics_served(port, context, lambda: status),
+            serve_metrics(port, context, lambda: status),
         ):
             pass
     assert "coterie_round 7.0" in text
@@ -96,7 +96,7 @@ def test_the_status_says_whether_it_runs(tmp_path, address_book):
     run = PeerRun(tmp_path, address_book, rounds=9)
     run.update_status(state="running", round=4, validation_accuracy=0.875, refused={"bomb": 2})
     text = shown(tmp_path)
-    assert "ended without a word" in text
+    assert "ended unexpectedly" in text
     assert "4 of 9" in text
     assert "87.5%" in text
     assert "2 × bomb" in text

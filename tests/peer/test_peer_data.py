@@ -30,7 +30,7 @@ def test_data_change_with_the_rounds():
 
 def test_data_of_another_kind_are_refused():
     values = PeerData(*[(inputs, labels.astype(np.float32)) for inputs, labels in [part(6)] * 3])
-    with pytest.raises(DataError, match="round 4 on are of another kind"):
+    with pytest.raises(DataError, match="round 4 on differ from those of round 0"):
         LocalPeerData([data(), values], [0, 4])
 
 
@@ -38,7 +38,9 @@ def test_labels_of_all_steps_must_fit_the_model():
     world = LocalPeerData([data(), data(classes=6)], [0, 1])
     settings = PeerModelSettings(function="x:y")
     assert world.num_outputs == 6
-    with pytest.raises(ConfigError, match=r"x:y cannot be found.*looked for in"):
+    with pytest.raises(
+        ConfigError, match=r"x:y cannot be found.*Expected a function of a module in"
+    ):
         model_builder(settings, world, __import__("pathlib").Path("/"))
 
 
@@ -96,9 +98,9 @@ def test_functions_beside_the_settings(tmp_path):
     assert world.input_shape == (2,)
     build = model_builder(PeerModelSettings(function="my_ward:model"), world, tmp_path)
     assert build() is not build()
-    with pytest.raises(ConfigError, match="returned int, but a coterie"):
+    with pytest.raises(ConfigError, match=r"returned int\. Expected a coterie"):
         read_local_data([DataStep(function="my_ward:wrong")], tmp_path)
-    with pytest.raises(ConfigError, match="returns no torch module"):
+    with pytest.raises(ConfigError, match="returns no new torch module"):
         model_builder(PeerModelSettings(function="my_ward:wrong"), world, tmp_path)
     with pytest.raises(ConfigError, match="is not a function"):
         read_local_data([DataStep(function="my_ward:number")], tmp_path)
@@ -108,5 +110,7 @@ def test_more_labels_than_outputs_are_refused(tmp_path):
     images = np.zeros((40, 8, 8), np.uint8)
     step = save(tmp_path / "own.npz", train_images=images, train_labels=np.arange(40) % 4)
     world = read_local_data([step], tmp_path)
-    with pytest.raises(ConfigError, match=r"model.outputs is 3, but my labels go up to 3"):
+    with pytest.raises(
+        ConfigError, match=r"model.outputs is 3, but the labels of this peer go up to 3"
+    ):
         model_builder(PeerModelSettings(name="digits-cnn", outputs=3), world, tmp_path)

@@ -35,11 +35,11 @@ def busy(peer: TestPeer) -> Iterator[None]:
     async def refuse(*_: object) -> None:
         raise Refused(Reason.QUOTA, "not now")
 
-    peer.service.published, before = refuse, peer.service.published
+    peer.service.get_published, before = refuse, peer.service.get_published
     try:
         yield
     finally:
-        peer.service.published = before
+        peer.service.get_published = before
 
 
 def link_of(peer: TestPeer, *, synchronous: bool = False) -> EventLoopBridge:
@@ -111,7 +111,7 @@ def test_a_round_asks_all_peers_at_the_same_time(tmp_path, call):
             if call == "fetch":
                 answers = await asyncio.to_thread(bridge.fetch, numbers, 0, ONLY_MODEL)
             elif call == "tell":
-                answers = await asyncio.to_thread(bridge.tell, dict.fromkeys(numbers, 0.5), 0)
+                answers = await asyncio.to_thread(bridge.report, dict.fromkeys(numbers, 0.5), 0)
             elif call == "ask_score":
                 answers = await asyncio.to_thread(bridge.ask_score, numbers, "first", 0)
             else:
@@ -125,7 +125,7 @@ def test_a_round_asks_all_peers_at_the_same_time(tmp_path, call):
 def _hold(peer: TestPeer, call: str, all_asked: asyncio.Barrier) -> None:
     names = {
         "fetch": "get_published",
-        "tell": "store_told",
+        "tell": "store_report",
         "ask_score": "score",
         "push": "store_pushed",
     }
@@ -152,13 +152,13 @@ def test_a_peer_that_wasted_time_is_not_asked_and_seems_not_to_be_there(tmp_path
             bridge = link_of(ann)
             with busy(bob):
                 assert await fetched(bridge, [1, 2]) == [(1, False), (2, True)]
-                assert await asyncio.to_thread(bridge.known) == [2]
+                assert await asyncio.to_thread(bridge.reachable_peers) == [2]
                 num_calls = sum(ann.context.traffic.calls.values())
                 await ann.client.say_hello(bob.id)  # any answer closes the breaker, but not this
-                assert await asyncio.to_thread(bridge.known) == [2]
+                assert await asyncio.to_thread(bridge.reachable_peers) == [2]
                 for answer in (
                     await fetched(bridge, [1]),
-                    await asyncio.to_thread(bridge.tell, {1: 0.5}, 0),
+                    await asyncio.to_thread(bridge.report, {1: 0.5}, 0),
                 ):
                     assert answer == []
                 asked = sum(ann.context.traffic.calls.values()) - num_calls
@@ -231,7 +231,7 @@ def test_a_peer_without_a_first_model_is_waited_for_only_once(tmp_path):
             async def none_yet(round_number: object, wait_seconds: float) -> None:
                 calls.append(wait_seconds)
 
-            bob.service.published = none_yet
+            bob.service.get_published = none_yet
             bridge = link_of(ann)
             assert await fetched(bridge, [1]) == [(1, False)]
             assert ann.address_book.resting() == [], "it was to wait, and did"
@@ -283,7 +283,7 @@ def test_what_a_peer_offers_is_a_short_call(tmp_path):
             async def say_nothing(*_: object) -> None:
                 await asyncio.Event().wait()
 
-            bob.service.published = say_nothing
+            bob.service.get_published = say_nothing
             with pytest.raises(Refused) as refused:
                 await asyncio.wait_for(ann.client.fetch(bob.id), 120)
             assert refused.value.reason is Reason.LATE

@@ -7,7 +7,7 @@ import pytest
 from torch import nn
 
 from coterie.data.peer_arrays import PeerData
-from coterie.learning.trainer import TrainingSettings
+from coterie.learning.settings import TrainingSettings
 from coterie.models.vector import vector_of
 from coterie.peer.model_scoring import ModelScorer
 from coterie.peer.peer_data import LocalPeerData
@@ -41,8 +41,8 @@ def in_a_loop(scorer, play, **options):
     async def run():
         given = {
             "answers_scores": True,
-            "takes_pushes": True,
-            "listens": True,
+            "receives_models": True,
+            "receives_reports": True,
             "largest_inbox": 2,
         } | options
         return await play(PeerService(scorer, **given))
@@ -164,15 +164,15 @@ def test_strategies_say_whether_they_ask(name, options, asks):
 
 def test_what_was_told_is_heard_once_and_in_its_time(scorer):
     async def play(service):
-        await service.store_told("a", 0.1, 3)
-        await service.store_told("a", 0.2, 4)
-        await service.store_told("a", 0.3, 5)
-        await service.store_told("b", 0.3, 5)
+        await service.store_report("a", 0.1, 3)
+        await service.store_report("a", 0.2, 4)
+        await service.store_report("a", 0.3, 5)
+        await service.store_report("b", 0.3, 5)
         return (
-            service.take_told(5),
-            service.take_told(5),
-            service.take_told(None),
-            service.take_told(None),
+            service.take_reports(5),
+            service.take_reports(5),
+            service.take_reports(None),
+            service.take_reports(None),
         )
 
     assert in_a_loop(scorer, play) == (

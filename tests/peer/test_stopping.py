@@ -27,7 +27,7 @@ from coterie.processes.signals import SAME_SECONDS
 
 ASKED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 COMMAND = "from coterie.cli.main import main; main()"
-STOPPING = "Stopping. Press Ctrl-C again to quit at once."
+STOPPING = "Stopping. Press Ctrl-C again to quit immediately."
 HELD_UP = """
 import sys, time
 from pathlib import Path
@@ -51,13 +51,13 @@ import signal
 import sys
 from pathlib import Path
 
-from coterie.swarm import processes
+from coterie.swarm import peer_processes
 
-processes.PRELOADED = "held_up"
+peer_processes.PRELOADED = "held_up"
 told = []
 for number in (signal.SIGINT, signal.SIGHUP):
     signal.signal(number, lambda number, frame: told.append(number))
-process = processes.start(Path(sys.argv[-1]))
+process = peer_processes.start(Path(sys.argv[-1]))
 process.join()
 assert sorted(told) == [signal.SIGHUP, signal.SIGINT], told
 sys.exit(process.exitcode)

@@ -248,12 +248,12 @@ def test_pushes_are_taken_once(tmp_path):
 def test_numbers_are_told_to_whoever_listens(tmp_path):
     async def play():
         async with network(tmp_path, 2) as (ann, bob):
-            await ann.client.tell(bob.id, 0.25, 7)
+            await ann.client.report(bob.id, 0.25, 7)
             assert bob.service.heard == {ann.id: (0.25, 7)}
             for nonsense in (float("nan"), float("inf")):
-                assert await refused(ann.client.tell(bob.id, nonsense, 7)) is Reason.NOT_FINITE
+                assert await refused(ann.client.report(bob.id, nonsense, 7)) is Reason.NOT_FINITE
             bob.service.takes = False
-            assert await refused(ann.client.tell(bob.id, 0.5, 7)) is Reason.NOT_WANTED
+            assert await refused(ann.client.report(bob.id, 0.5, 7)) is Reason.NOT_WANTED
             assert bob.service.heard == {ann.id: (0.25, 7)}
 
     asyncio.run(play())

@@ -20,49 +20,49 @@ class Case:
 
     def __init__(self, settings: BreakerSettings = SETTINGS) -> None:
         self.now = 1000.0
-        self.patience = WaitBudget(settings, lambda: self.now)
+        self.wait_budget = WaitBudget(settings, lambda: self.now)
 
     def waste(self, seconds: float) -> None:
         self.now += seconds
-        self.patience.record_waste(seconds)
+        self.wait_budget.record_waste(seconds)
 
     def rest_seconds(self) -> float:
         """Return how long it rests from now on."""
         begun_at = self.now
-        while not self.patience.is_due:
+        while not self.wait_budget.is_due:
             self.now += 0.5
         return self.now - begun_at
 
     def rest_and_try(self, *, is_well: bool) -> float:
         seconds = self.rest_seconds()
-        self.patience.record_trial(is_well=is_well)
+        self.wait_budget.record_trial(is_well=is_well)
         return seconds
 
 
 def test_a_little_waste_is_no_reason():
     case = Case()
-    case.record_waste(SETTINGS.patience_seconds)
-    assert not case.patience.is_resting
-    case.record_waste(0.5)
-    assert case.patience.is_resting
-    assert not case.patience.is_due
+    case.waste(SETTINGS.patience_seconds)
+    assert not case.wait_budget.is_resting
+    case.waste(0.5)
+    assert case.wait_budget.is_resting
+    assert not case.wait_budget.is_due
 
 
 def test_waste_is_forgiven_as_time_passes():
     case = Case()
-    case.record_waste(SETTINGS.patience_seconds)
+    case.waste(SETTINGS.patience_seconds)
     case.now += SETTINGS.patience_seconds / FORGIVEN_SHARE
-    case.record_waste(SETTINGS.patience_seconds)
-    assert not case.patience.is_resting
+    case.waste(SETTINGS.patience_seconds)
+    assert not case.wait_budget.is_resting
 
 
 def test_rests_are_as_long_as_what_was_wasted_and_longer_after_trials_that_fail():
     case = Case()
-    case.record_waste(10.0)
+    case.waste(10.0)
     rests = [case.rest_and_try(is_well=False) for _ in range(5)]
     assert rests == pytest.approx([10, 20, 40, 60, 60], abs=0.5), "it is not found soon when back"
     case = Case()
-    case.record_waste(100.0)
+    case.waste(100.0)
     assert [case.rest_and_try(is_well=False) for _ in range(2)] == pytest.approx([100, 100])
 
 
@@ -70,47 +70,47 @@ def test_rests_grow_with_every_relapse():
     case = Case()
     rests = []
     for _ in range(6):
-        case.record_waste(10.0)
+        case.waste(10.0)
         rests.append(case.rest_and_try(is_well=True))
     assert rests == pytest.approx([10, 40, 160, 640, 640, 640], abs=0.5)
 
 
 def test_no_rest_is_longer_than_the_longest():
     case = Case(BreakerSettings(longest_pause_seconds=25.0))
-    case.record_waste(10.0)
+    case.waste(10.0)
     for is_well in (True, False) * 1000:
         assert case.rest_and_try(is_well=is_well) <= 25.5
-        case.record_waste(10.0)
+        case.waste(10.0)
 
 
 def test_a_trial_that_goes_well_ends_the_rest():
     case = Case()
-    case.record_waste(10.0)
+    case.waste(10.0)
     case.rest_and_try(is_well=True)
-    assert not case.patience.is_resting
-    assert not case.patience.is_due
+    assert not case.wait_budget.is_resting
+    assert not case.wait_budget.is_due
 
 
 def test_what_is_long_ago_is_forgotten():
     case = Case()
-    case.record_waste(10.0)
+    case.waste(10.0)
     case.rest_and_try(is_well=True)
     case.now += SETTINGS.longest_pause_seconds + 1
-    case.record_waste(10.0)
+    case.waste(10.0)
     assert case.rest_seconds() == pytest.approx(10, abs=0.5)
 
 
 def test_answers_that_come_late_from_several_calls_count_once_it_rests():
     case = Case()
     for _ in range(5):
-        case.patience.record_waste(10.0)  # calls that went on at the same time
+        case.wait_budget.record_waste(10.0)  # calls that went on at the same time
     assert case.rest_seconds() == pytest.approx(10, abs=0.5)
 
 
 def test_a_trial_that_ends_after_the_rest_was_ended_changes_nothing():
     case = Case()
-    case.patience.record_trial(is_well=False)
-    assert not case.patience.is_resting
+    case.wait_budget.record_trial(is_well=False)
+    assert not case.wait_budget.is_resting
 
 
 def always() -> Iterator[bool]:
@@ -138,10 +138,10 @@ def test_whatever_it_does_a_peer_costs_rounds_little_of_their_time(
     begun_at = case.now
     wasted = 0.0
     while case.now < begun_at + 4 * HOUR:
-        if case.patience.is_due:
-            case.patience.record_trial(is_well=next(answers))
-        if not case.patience.is_resting and not next(answers):
-            case.record_waste(stall_seconds)
+        if case.wait_budget.is_due:
+            case.wait_budget.record_trial(is_well=next(answers))
+        if not case.wait_budget.is_resting and not next(answers):
+            case.waste(stall_seconds)
             if case.now > begun_at + HOUR:
                 wasted += stall_seconds
         case.now += 1.0

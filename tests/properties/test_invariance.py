@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from networks import few, networks
 
-from coterie.learning.trainer import TrainingSettings
+from coterie.learning.settings import TrainingSettings
 from coterie.runtime.checkpoints import Checkpoints
 from coterie.runtime.round import Round
 from coterie.runtime.settings import NetworkSettings

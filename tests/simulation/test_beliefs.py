@@ -14,7 +14,7 @@ from worlds import assert_same_table, drifting, options_for
 
 from coterie.errors import Interrupted
 from coterie.runtime.checkpoints import Checkpoints
-from coterie.runtime.estimates import asked_peers, estimate_columns, estimates_due
+from coterie.runtime.estimates import estimate_columns, estimates_due, recorded_peers
 from coterie.runtime.loop import run_to_end
 from coterie.runtime.recorder import Recorder
 from coterie.runtime.round import Round
@@ -138,13 +138,13 @@ def test_a_run_that_ends_early_tells_what_was_believed_then(make_simulation):
 
 
 def test_everybody_is_asked_in_a_network_of_100():
-    np.testing.assert_array_equal(asked_peers(np.arange(100) % 4), np.arange(100))
-    np.testing.assert_array_equal(asked_peers(np.zeros(1, np.int64)), [0])
+    np.testing.assert_array_equal(recorded_peers(np.arange(100) % 4), np.arange(100))
+    np.testing.assert_array_equal(recorded_peers(np.zeros(1, np.int64)), [0])
 
 
 @pytest.mark.parametrize("clusters", [np.arange(1000) % 4, np.arange(1000) // 250])
 def test_in_large_networks_a_few_of_each_cluster_are_asked(clusters):
-    asked = asked_peers(clusters)
+    asked = recorded_peers(clusters)
     assert len(asked) * 999 <= 10_000
     assert set(clusters[asked]) == {0, 1, 2, 3}
     assert (np.diff(asked) > 0).all()

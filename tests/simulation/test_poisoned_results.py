@@ -255,7 +255,7 @@ def test_nobody_is_deluded_where_there_is_one_cluster():
 
 
 def test_real_peers_cannot_be_poisoned():
-    with pytest.raises(ConfigError, match="real peers misbehave only if somebody makes them"):
+    with pytest.raises(ConfigError, match="real peers cannot be poisoned by a setting"):
         adapt_for_real_peers(
             digits(**{"poison.kind": "noise", "poison.share": 0.3}), {}, own_pace=False
         )

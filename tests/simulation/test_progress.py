@@ -8,7 +8,7 @@ from torch import nn
 
 from coterie.data.peer_arrays import OwnData, PeerData
 from coterie.errors import ConfigError
-from coterie.runtime.early_stopping import WINDOW, Progress
+from coterie.runtime.early_stopping import WINDOW, EarlyStopping
 from coterie.runtime.settings import SimulationSettings
 from coterie.simulation.simulation import Simulation
 from coterie.strategies.local import Local
@@ -16,17 +16,17 @@ from coterie.strategies.local import Local
 UNUSED = np.full(1, np.nan)
 
 
-def progress(num_peers: int = 1, **settings: object) -> Progress:
-    return Progress(SimulationSettings(**settings), num_peers)
+def progress(num_peers: int = 1, **settings: object) -> EarlyStopping:
+    return EarlyStopping(SimulationSettings(**settings), num_peers)
 
 
-def by_loss(progress: Progress, round_number: int, *losses: float) -> list[int]:
+def by_loss(progress: EarlyStopping, round_number: int, *losses: float) -> list[int]:
     everybody = np.arange(len(losses))
     unused = np.full(len(losses), np.nan)
     return progress.consider(everybody, round_number, np.array(losses), unused).tolist()
 
 
-def by_accuracy(progress: Progress, round_number: int, accuracy: float) -> bool:
+def by_accuracy(progress: EarlyStopping, round_number: int, accuracy: float) -> bool:
     """Return whether the only peer has a new best."""
     return progress.consider(np.array([0]), round_number, UNUSED, np.array([accuracy])).size == 1
 
@@ -88,7 +88,7 @@ def test_with_the_highest_accuracy_patience_counts_rounds_since_the_lowest_loss(
     stopping = []
     for number in range(5):
         mine.consider(np.arange(2), number, losses[number], accuracies[number])
-        stopping.append(mine.stop_impatient(number).tolist())
+        stopping.append(mine.stop_early(number).tolist())
     assert stopping == [[], [], [], [1], []], "the second peer's loss has only grown"
     assert mine.best_round.tolist() == [0, 4], "the first peer's accuracy has only fallen"
 
@@ -96,11 +96,11 @@ def test_with_the_highest_accuracy_patience_counts_rounds_since_the_lowest_loss(
 def test_new_data_forget_the_lowest_loss():
     mine = progress(1, best_by="highest-accuracy", patience=2)
     mine.consider(np.array([0]), 0, np.array([0.1]), np.array([0.5]))
-    mine.start_anew(5)
+    mine.reset(5)
     for number in (5, 6):
         mine.consider(np.array([0]), number, np.array([7.0 - number]), np.array([0.5]))
-    assert mine.stop_impatient(7).tolist() == []
-    assert mine.stop_impatient(8).tolist() == [0]
+    assert mine.stop_early(7).tolist() == []
+    assert mine.stop_early(8).tolist() == [0]
 
 
 def test_checkpoints_without_a_lowest_loss_can_be_gone_on_from():
@@ -109,8 +109,8 @@ def test_checkpoints_without_a_lowest_loss_can_be_gone_on_from():
     saved = {k: v for k, v in mine.save().items() if not k.startswith("lowest_loss")}
     restored = progress(1, patience=3)
     restored.restore(saved)
-    assert restored.stop_impatient(4).tolist() == []
-    assert restored.stop_impatient(5).tolist() == [0]
+    assert restored.stop_early(4).tolist() == []
+    assert restored.stop_early(5).tolist() == [0]
 
 
 def test_the_averages_of_peers_do_not_mix():
@@ -157,10 +157,10 @@ def test_patience_counts_rounds_since_the_best():
     mine = progress(2, patience=3)
     by_loss(mine, 0, 1.0, 1.0)
     by_loss(mine, 2, 2.0, 0.5)
-    assert mine.stop_impatient(2).tolist() == []
-    assert mine.stop_impatient(3).tolist() == [0]
-    assert mine.stop_impatient(4).tolist() == []
-    assert mine.stop_impatient(5).tolist() == [1]
+    assert mine.stop_early(2).tolist() == []
+    assert mine.stop_early(3).tolist() == [0]
+    assert mine.stop_early(4).tolist() == []
+    assert mine.stop_early(5).tolist() == [1]
     assert mine.stopped.tolist() == [True, True]
 
 
@@ -168,24 +168,24 @@ def test_only_newly_stopped_peers_are_reported():
     mine = progress(3, patience=1)
     by_loss(mine, 0, 1.0, 1.0, 1.0)
     by_loss(mine, 1, 0.5, 2.0, 2.0)
-    assert mine.stop_impatient(1).tolist() == [1, 2]
-    assert mine.stop_impatient(1).tolist() == []
-    assert mine.stop_impatient(2).tolist() == [0]
-    assert mine.stop_impatient(3).tolist() == []
+    assert mine.stop_early(1).tolist() == [1, 2]
+    assert mine.stop_early(1).tolist() == []
+    assert mine.stop_early(2).tolist() == [0]
+    assert mine.stop_early(3).tolist() == []
 
 
 def test_without_patience_nobody_ever_stops():
     mine = progress(2)
     by_loss(mine, 0, 1.0, 1.0)
-    assert mine.stop_impatient(10_000).tolist() == []
+    assert mine.stop_early(10_000).tolist() == []
     assert not mine.stopped.any()
 
 
 def test_new_data_wake_everybody_and_forget_the_bests():
     mine = progress(2, patience=2)
     by_loss(mine, 0, 0.1, 0.1)
-    assert mine.stop_impatient(4).tolist() == [0, 1]
-    mine.start_anew(5)
+    assert mine.stop_early(4).tolist() == [0, 1]
+    mine.reset(5)
     assert not mine.stopped.any()
     assert by_loss(mine, 5, 7.0, 9.0) == [0, 1]
     np.testing.assert_array_equal(mine.best_value, [7.0, 9.0])
@@ -194,9 +194,9 @@ def test_new_data_wake_everybody_and_forget_the_bests():
 def test_patience_counts_from_the_last_round_on_the_old_data():
     mine = progress(1, patience=3)
     by_loss(mine, 0, 0.1)
-    mine.stop_impatient(10)
-    mine.start_anew(20)
-    assert [mine.stop_impatient(number).tolist() for number in (20, 21, 22, 23)] == [
+    mine.stop_early(10)
+    mine.reset(20)
+    assert [mine.stop_early(number).tolist() for number in (20, 21, 22, 23)] == [
         [],
         [],
         [0],
@@ -208,7 +208,7 @@ def test_new_data_forget_the_accuracies_on_the_old():
     mine = progress(1, best_by="accuracy")
     for number in range(5):
         by_accuracy(mine, number, 1.0)
-    mine.start_anew(5)
+    mine.reset(5)
     by_accuracy(mine, 5, 0.25)
     assert mine.best_value[0] == -0.25
 
@@ -220,9 +220,9 @@ def test_restored_progress_goes_on_like_the_one_that_was_saved(best_by):
     steady = progress(4, best_by=best_by, patience=4)
     everybody = np.arange(4)
 
-    def step(mine: Progress, number: int) -> tuple[list[int], list[int]]:
+    def step(mine: EarlyStopping, number: int) -> tuple[list[int], list[int]]:
         improved = mine.consider(everybody, number, values[number], values[number])
-        return improved.tolist(), mine.stop_impatient(number).tolist()
+        return improved.tolist(), mine.stop_early(number).tolist()
 
     for number in range(6):
         step(steady, number)

@@ -38,7 +38,7 @@ def a_round(number: int, *, exchanging: bool = True) -> Round:
     if exchanging:
         for sender in range(1, NUM_PEERS):
             now.exchanges.add("fetch", 0, sender, 100 + number, bool(rng.random() < 0.8))
-        now.exchanges.merged(0, 1, float(rng.random()))
+        now.exchanges.record_merge_weight(0, 1, float(rng.random()))
     return now
 
 

@@ -123,10 +123,10 @@ def test_ask_score_measures_my_model_on_their_training_data(make_simulation):
         now = simulation.advance()
         state = simulation.state
         for peer in range(6):
-            judge = (peer + 1) % 6
-            job = EvaluateJob(ModelReference("published", peer), state.samples[judge].train)
+            scorer = (peer + 1) % 6
+            job = EvaluateJob(ModelReference("published", peer), state.samples[scorer].train)
             expected = state.trainer.evaluate([job])[0].loss
-            assert answers_of(simulation, peer) == [{judge: expected}]
+            assert answers_of(simulation, peer) == [{scorer: expected}]
         columns = now.exchanges.columns()
         assert set(columns["kind"]) == {"probe"}
         assert (columns["receiver"] == (columns["sender"] + 1) % 6).all()

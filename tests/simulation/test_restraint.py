@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from worlds import drifting, layered_module
 
-from coterie.learning.trainer import TrainingSettings
+from coterie.learning.settings import TrainingSettings
 from coterie.runtime.checkpoints import Checkpoints
 from coterie.strategies.hast import HAST
 from coterie.strategies.kin.kin import Kin

@@ -7,7 +7,8 @@ import pytest
 from worlds import CLASSES, drifting, metrics_of, options_for
 
 from coterie.errors import ConfigError, TrainingError
-from coterie.learning.trainer import EvaluateJob, ModelReference, TrainingSettings
+from coterie.learning.settings import TrainingSettings
+from coterie.learning.trainer import EvaluateJob, ModelReference
 from coterie.runtime.settings import Absence, NetworkSettings
 from coterie.strategies import STRATEGIES, make_strategy
 from coterie.strategies.local import Local
@@ -249,13 +250,13 @@ def test_fedavg_averages_the_clients_it_trained_by_sample_counts(make_simulation
         simulation.advance()
         start = simulation.state.server[0].copy()
         trained = {}
-        note = simulation.state.note_training
+        note = simulation.state.record_training_losses
 
         def capture(now, losses):
             trained.update({client: simulation.state.current[client].copy() for client in losses})
             note(now, losses)
 
-        simulation.state.note_training = capture
+        simulation.state.record_training_losses = capture
         now = simulation.advance()
         total = sum(sizes[client] for client in trained)
         expected = sum(sizes[client] / total * model for client, model in trained.items())

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from coterie.errors import Interrupted, StorageError
-from coterie.learning.trainer import TrainingSettings
+from coterie.learning.settings import TrainingSettings
 from coterie.processes.signals import NAMES
 from coterie.runtime.checkpoints import Checkpoints
 from coterie.runtime.loop import run_to_end

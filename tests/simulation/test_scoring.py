@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from coterie.errors import StrategyError
-from coterie.runtime.scoring import Question, cosine, distance, measure
+from coterie.runtime.scoring import ScoreJob, cosine, distance, measure
 from coterie.strategies.dac import DAC
 from coterie.strategies.local import Local
 from coterie.strategies.pens import PENS
@@ -28,7 +28,7 @@ def test_changes_are_measured_from_the_right_start(make_simulation):
         initial = state.current.copy()
         simulation.advance()
         first = state.published.copy()
-        assert measure(state, [Question(1, 0, "cosine-last-update")]) == pytest.approx(
+        assert measure(state, [ScoreJob(1, 0, "cosine-last-update")]) == pytest.approx(
             [cosine(first[1] - initial[1], first[0] - initial[0])]
         )
         merged = []
@@ -36,8 +36,8 @@ def test_changes_are_measured_from_the_right_start(make_simulation):
         state.trainer.train = lambda jobs: (merged.append(state.current.copy()), train(jobs))[1]
         simulation.advance()
         now = state.published
-        questions = [Question(1, 0, "cosine-last-update"), Question(1, 0, "cosine-total-update")]
-        assert measure(state, questions) == pytest.approx(
+        jobs = [ScoreJob(1, 0, "cosine-last-update"), ScoreJob(1, 0, "cosine-total-update")]
+        assert measure(state, jobs) == pytest.approx(
             [
                 cosine(now[1] - merged[0][1], now[0] - merged[0][0]),
                 cosine(now[1] - initial[1], now[0] - initial[0]),
@@ -72,11 +72,11 @@ def test_an_unannounced_change_cannot_be_measured(make_simulation):
     with make_simulation(Local) as simulation:
         simulation.advance()
         with pytest.raises(StrategyError, match="without naming it in `needs`"):
-            measure(simulation.state, [Question(1, 0, "cosine-total-update")])
+            measure(simulation.state, [ScoreJob(1, 0, "cosine-total-update")])
 
 
 class _Forgetful(dict):
-    """Remembers what was measured only until the next question."""
+    """Remembers what was measured only until the next job."""
 
     def __contains__(self, pair):
         return False

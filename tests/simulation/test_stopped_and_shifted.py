@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from worlds import drifting
 
-from coterie.learning.trainer import EvaluateJob, ModelReference, TrainingSettings
+from coterie.learning.settings import TrainingSettings
+from coterie.learning.trainer import EvaluateJob, ModelReference
 from coterie.strategies.dac import DAC
 from coterie.strategies.greedy import Greedy
 

@@ -11,7 +11,8 @@ from worlds import drifting, options_for
 
 from coterie.attacks.poison_settings import PoisonSettings
 from coterie.errors import StrategyError
-from coterie.learning.trainer import EvaluateJob, Evaluation, ModelReference, TrainingSettings
+from coterie.learning.settings import TrainingSettings
+from coterie.learning.trainer import EvaluateJob, Evaluation, ModelReference
 from coterie.simulation.simulation import Simulation
 from coterie.strategies import STRATEGIES, make_strategy
 from coterie.strategies.kin.kin import Kin

@@ -11,7 +11,7 @@ from plans import drive
 from worlds import layered_module, small_module
 
 from coterie.errors import ConfigError
-from coterie.learning.trainer import TrainingSettings
+from coterie.learning.settings import TrainingSettings
 from coterie.strategies.dac import DAC
 from coterie.strategies.hast import HAST
 from coterie.strategies.random import Random

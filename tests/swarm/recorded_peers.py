@@ -15,7 +15,6 @@ from coterie.experiments.run_folder import RunFolder
 from coterie.peer.peer_run import PEERS, RUN
 from coterie.runtime.recorder import Recorder
 from coterie.runtime.round import Round
-from coterie.strategies.strategy import GroundTruth
 from coterie.swarm.peer_folders import peer_folders
 
 NUM_PEERS = 3
@@ -61,12 +60,12 @@ class RecordedPeer:
     def fetch(self, number: int, senders: list[int], *, test: float = float("nan")) -> None:
         """Record a round in which models of others, by their true numbers, were merged."""
         alone = np.ones(1, dtype=bool)
-        truth = GroundTruth(np.zeros(NUM_PEERS, np.int64))
-        now = Round(number, 0, alone, ~alone, truth)
+        now = Round(number, 0, alone, ~alone, None)
+        now.num_known = NUM_PEERS
         for sender in senders:
             mine = self.numbers.index(sender)
             now.exchanges.add("fetch", 0, mine, 100 + sender, delivered=True)
-            now.exchanges.merged(0, mine, 0.25)
+            now.exchanges.record_merge_weight(0, mine, 0.25)
         now.measures["validation_loss_trained"][:] = self.number + number / 10
         now.measures["test_loss"][:] = now.measures["test_accuracy"][:] = test
         self.recorder.add(now, (2.0 + self.number, 0.5))

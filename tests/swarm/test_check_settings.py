@@ -9,7 +9,7 @@ from coterie.experiments.presets import find_preset
 from coterie.swarm.check_settings import (
     adapt_all_for_real_peers,
     adapt_for_real_peers,
-    network_settings,
+    parse_network_settings,
 )
 
 
@@ -55,17 +55,17 @@ def test_what_only_a_simulator_does_is_left_out_with_a_note(key, value, left):
 
 
 def test_pretrained_weights_are_refused(tmp_path):
-    with pytest.raises(ConfigError, match="begin with random weights"):
+    with pytest.raises(ConfigError, match="start with random weights"):
         adapt_for_real_peers(config(**{"model.pretrained": str(tmp_path)}), {}, own_pace=False)
 
 
 def test_network_settings_are_groups_within_groups():
     texts = ["deadlines.fetch_seconds=5", "deadlines.call_seconds=2", "compression=zstd"]
-    assert network_settings(texts) == {
+    assert parse_network_settings(texts) == {
         "deadlines": {"fetch_seconds": 5, "call_seconds": 2},
         "compression": "zstd",
     }
-    assert network_settings(None) == {}
+    assert parse_network_settings(None) == {}
 
 
 @pytest.mark.parametrize(
@@ -83,4 +83,4 @@ def test_wrong_network_settings_are_explained(text, message):
 
 def test_a_single_setting_is_no_group():
     with pytest.raises(ConfigError, match="'compression' is a single setting"):
-        network_settings(["compression=zstd", "compression.level=3"])
+        parse_network_settings(["compression=zstd", "compression.level=3"])

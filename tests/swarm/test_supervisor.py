@@ -132,9 +132,7 @@ def test_who_dies_is_started_again(swarm_of):
     assert all(peer.has_finished for peer in swarm.peers)
     assert swarm.num_restarts == 1
     (note,) = told
-    assert note == (
-        "peer-000 was killed (SIGKILL) after round 2 and is started again (1 of 3 times)."
-    )
+    assert note == ("peer-000 was killed (SIGKILL) after round 2 and is restarted (1 of 3 times).")
 
 
 def test_who_dies_again_and_again_is_given_up(swarm_of):
@@ -144,7 +142,7 @@ def test_who_dies_again_and_again_is_given_up(swarm_of):
         assert [peer.number for peer in swarm.running] == [1]
         assert not swarm.has_failed_at_once
     assert len(told) == MOST_RESTARTS + 1
-    assert told[-1].endswith("The others go on without it.")
+    assert told[-1].endswith("The others continue without it.")
     (error,) = swarm.errors
     assert isinstance(error, WorkerDied)
     assert "after 3 restarts already" in str(error)
@@ -155,7 +153,7 @@ def test_a_defect_is_no_error_for_people_and_counts_as_death(swarm_of):
     with swarm:
         see_all_end(swarm)
     assert swarm.num_restarts == MOST_RESTARTS
-    assert "broke down in its first round" in told[0]
+    assert "crashed in its first round" in told[0]
     assert LOG in str(swarm.errors[0])
 
 
@@ -167,7 +165,7 @@ def test_an_error_for_people_is_kept_whole_and_not_tried_again(swarm_of):
     assert type(error) is TrainingError
     assert str(error) == "peer-000: It diverged.\nUse another rate."
     assert swarm.num_restarts == 0
-    assert told == [f"{error} The others go on without it."]
+    assert told == [f"{error} The others continue without it."]
 
 
 def test_who_never_got_to_a_round_lets_all_end(swarm_of):
@@ -183,7 +181,7 @@ def test_a_peer_that_somebody_else_stopped_is_missing(swarm_of):
     swarm, _ = swarm_of(be_stopped)
     with swarm:
         see_all_end(swarm)
-    assert "peer-000 was stopped by somebody else" in str(swarm.errors[0])
+    assert "peer-000 was stopped by another process" in str(swarm.errors[0])
 
 
 def test_all_are_asked_to_stop_and_nobody_is_started_again(swarm_of):

@@ -13,6 +13,7 @@ import pytest
 from commands import coterie, end, refused, start
 
 import coterie as package
+from coterie.experiments.experiment import Experiment
 from coterie.peer.peer_run import PeerStatus, read_status
 from coterie.runtime.run_tables import SCHEMAS
 from coterie.swarm.peer_folders import KEPT, peer_folders
@@ -74,7 +75,7 @@ def test_a_peer_that_is_killed_is_started_again_and_the_run_ends_well(tmp_path):
         process.kill()
     assert answer.code == 130
     assert "peer-001 was killed (SIGKILL) after round" in answer.err
-    assert "started again (1 of 3 times)" in answer.err
+    assert "is restarted (1 of 3 times)" in answer.err
     assert "Stopped by Ctrl-C after round" in answer.err
     assert f"coterie resume {out}" in answer.err
     assert all(not psutil.pid_exists(status_of(out, n).process) for n in range(NUM_PEERS))
@@ -132,7 +133,7 @@ def test_an_error_of_one_peer_is_the_error_of_the_swarm(tmp_path):
     assert "Training diverged in round" in answer.err
     assert "resume" not in answer.err
     assert "Traceback" not in answer.err
-    assert not package.experiment.Experiment.open(out).summaries
+    assert not Experiment.open(out).summaries
 
 
 @pytest.mark.parametrize(

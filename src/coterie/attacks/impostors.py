@@ -1,4 +1,4 @@
-"""Strategies of poisoned peers: honest before some round, and something else from then on."""
+"""Strategies of poisoned peers: honest until a round, and misbehaving from then on."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from coterie.strategies.wrong_cluster import WrongCluster
 
 
 class Impostor(Strategy):
-    """Stands before an honest strategy, and is it in all that is not said otherwise."""
+    """Wraps an honest strategy and behaves like it, except where a subclass differs."""
 
-    # An impostor may know what the honest strategy must not: see `_told`.
+    # The wrapped strategy may not see the ground truth: see `_without_truth`.
     uses_ground_truth = True
 
     def __init__(self, honest: Strategy, from_round: int) -> None:
@@ -28,20 +28,22 @@ class Impostor(Strategy):
         self._has_begun = False
 
     def round(self, me: Me) -> Plan:
-        """Be honest, or misbehave."""
+        """Run an honest round, or a misbehaving one."""
         self._has_begun = me.round >= self._from_round
-        return self._misbehave(me) if self._has_begun else self.honest.round(self._told(me))
+        return (
+            self._misbehave(me) if self._has_begun else self.honest.round(self._without_truth(me))
+        )
 
     @abstractmethod
     def _misbehave(self, me: Me) -> Plan:
-        """Yield the requests of a round once the time has come."""
+        """Yield the requests of a misbehaving round."""
 
-    def _told(self, me: Me) -> Me:
-        """Return what the honest strategy may know."""
+    def _without_truth(self, me: Me) -> Me:
+        """Return `me` as the honest strategy may see it."""
         return me if self.honest.uses_ground_truth else replace(me, truth=None)
 
     def message(self) -> Message:
-        """Say what the honest strategy says."""
+        """Return the message of the honest strategy."""
         return self.honest.message()
 
     def required_metrics(self) -> frozenset[Metric]:
@@ -53,11 +55,11 @@ class Impostor(Strategy):
         return self.honest.neighbours()
 
     def estimates(self, me: Me) -> Estimates | None:
-        """Return what the honest strategy believes."""
-        return self.honest.estimates(self._told(me))
+        """Return the estimates of the honest strategy."""
+        return self.honest.estimates(self._without_truth(me))
 
     def save(self) -> State:
-        """Return what the honest strategy remembers; an impostor goes by the round alone."""
+        """Return the state of the honest strategy; an impostor has none."""
         return self.honest.save()
 
     def restore(self, state: State) -> None:
@@ -66,7 +68,7 @@ class Impostor(Strategy):
 
 
 class DeludedImpostor(Impostor):
-    """Merges with peers of other true clusters; what it says was found while it was honest."""
+    """Merges models of other true clusters; its message is from the time it was honest."""
 
     name = "deluded impostor"
     summary = "honest, then deluded"
@@ -78,13 +80,13 @@ class DeludedImpostor(Impostor):
 
 
 class Liar(Impostor):
-    """Says the opposite of what the honest strategy found about others; its models are honest."""
+    """Reports the opposite of what the honest strategy measured; its models are honest."""
 
     name = "liar"
     summary = "honest, then a liar"
 
     def _misbehave(self, me: Me) -> Plan:
-        plan, answer = self.honest.round(self._told(me)), None
+        plan, answer = self.honest.round(self._without_truth(me)), None
         while True:
             try:
                 request: Request = plan.send(answer)
@@ -95,13 +97,13 @@ class Liar(Impostor):
             answer = yield request
 
     def message(self) -> Message:
-        """Turn the honest message round."""
+        """Return the reverse of the honest message."""
         honest = self.honest.message()
         return _reversed(honest) if self._has_begun else honest
 
 
 def _reversed(message: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
-    """Turn every array of floats round; numbers of peers stay."""
+    """Reverse every array of floats; numbers of peers stay."""
     return {
         name: _opposite(values) if values.dtype.kind == "f" else values
         for name, values in message.items()
@@ -109,7 +111,7 @@ def _reversed(message: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[
 
 
 def _opposite(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return 1 − v for shares, and otherwise lowest + highest − v; what is unknown stays so."""
+    """Return 1 − v for shares, and otherwise lowest + highest − v; NaN stays."""
     known = values[np.isfinite(values)]
     if not len(known):
         return values

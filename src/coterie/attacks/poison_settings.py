@@ -14,26 +14,26 @@ PoisonKind: TypeAlias = Literal[
 
 
 class PoisonSettings(Settings):
-    """Peers that misbehave, to see how a strategy withstands them.
+    """Peers that misbehave, to measure how a strategy withstands them.
 
-    Results are of the honest peers only. Who is poisoned depends on the seed, not on the strategy;
-    strategies with a server have nobody to poison.
+    Results are of the honest peers only. Which peers are poisoned depends on the seed, not on the
+    strategy. Strategies with a server cannot be poisoned.
     """
 
     kind: PoisonKind = "none"
     """sign-flip: publishes its model with the last training undone twice; noise: its model with
     normal noise, as wide as the values of each tensor; label-flip: trains and validates on labels
     C−1−y (regression: −y); stale: always its last honest model; delusional: merges peers of all
-    other true clusters; liar: says the opposite of what it found about others; absent: takes no
-    part any more, which tells poison's harm from what is missed with the poisoned peers' data."""
+    other true clusters; liar: reports the opposite of what it measured; absent: leaves the
+    network, which shows the loss of the poisoned peers' data without any poison."""
     share: float | None = Field(None, ge=0, le=1)
-    """How many peers are poisoned, of all or of `cluster`; or:"""
+    """The share of poisoned peers, of all or of `cluster`; or:"""
     count: int | None = Field(None, ge=0)
-    """exactly so many."""
+    """their number."""
     cluster: int | None = Field(None, ge=0)
-    """Only peers that begin in this true cluster; when not given, any."""
+    """Only peers that begin in this true cluster are poisoned; when not given, any."""
     from_round: int = Field(1, ge=1)
-    """From which round on; they are honest before."""
+    """The first round in which they misbehave."""
 
     @model_validator(mode="after")
     def _how_many(self) -> Self:

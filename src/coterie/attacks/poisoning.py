@@ -1,7 +1,7 @@
-"""Poisoned peers: who they are, and what they do to their labels, strategies and models.
+"""Poisoned peers: which they are, and how they change their labels, strategies and models.
 
-They take part like everybody else and train honestly inside, so that what they publish is near
-what honest peers expect. Nobody's results count them.
+They train honestly, so that their published models are near those of honest peers. Results leave
+them out.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from coterie.strategies.strategy import Strategy
 
 Mask = npt.NDArray[np.bool_]
 FORGERIES = frozenset({"sign-flip", "noise", "stale"})
-"""Kinds that publish another model than the one they trained."""
+"""Kinds that publish a different model from the one they trained."""
 
 
 class Poisoning:
@@ -48,29 +48,29 @@ class Poisoning:
         self._layout = layout
         self._keys = keys
         self.peers: Mask = poisoned_peers(settings, world, seed)
-        """Who is poisoned sooner or later, (K,)."""
+        """Peers that are poisoned in some round, (K,)."""
         self._num_pools = len(world.pools)
         self.pools = self._mislabelled_pools()
-        """The world's pools; where labels are flipped, followed by each with other labels."""
+        """The pools of the data; with flipped labels, also a copy of each with other labels."""
         self._merged: dict[int, Matrix] = {}
-        """What poisoned peers will train in this round, before they do."""
+        """Models of poisoned peers before this round's training."""
 
     def has_begun(self, round_number: int) -> bool:
-        """Whether poisoned peers misbehave in a round."""
+        """Return whether poisoned peers misbehave in a round."""
         return self._settings.kind != "none" and round_number >= self._settings.from_round
 
     def relabels(self, round_number: int) -> bool:
-        """Whether labels are flipped for the first time in a round."""
+        """Return whether labels are flipped for the first time in a round."""
         return self._settings.kind == "label-flip" and round_number == self._settings.from_round
 
     def present(self, round_number: int) -> Mask:
-        """Return who has not been removed from the network, (K,)."""
+        """Return the peers that have not left the network, (K,)."""
         if self._settings.kind == "absent" and self.has_begun(round_number):
             return ~self.peers
         return np.ones_like(self.peers)
 
     def impostors(self, strategies: list[Strategy]) -> list[Strategy]:
-        """Return each peer's strategy: honest ones, or what poisoned peers have instead."""
+        """Return each peer's strategy; those of poisoned peers are wrapped."""
         kinds = {"delusional": DeludedImpostor, "liar": Liar}
         if self._settings.kind not in kinds:
             return strategies
@@ -81,10 +81,10 @@ class Poisoning:
         ]
 
     def labelled(self, samples: list[PeerSamples], round_number: int) -> list[PeerSamples]:
-        """Return the peers' data as they see them in a round."""
+        """Return the peers' data in a round, with flipped labels for poisoned peers."""
         if self._settings.kind != "label-flip" or not self.has_begun(round_number):
             return samples
-        # Pools are filled anew in every step of a drift, so their labels are turned round anew.
+        # A drift fills the pools again in every step, so their labels are flipped again.
         for honest, flipped in zip(self._world.pools, self.pools[self._num_pools :], strict=True):
             highest = self._world.num_outputs - 1 if self._world.is_classification else 0
             np.subtract(highest, honest.targets, out=flipped.targets, casting="unsafe")
@@ -101,7 +101,7 @@ class Poisoning:
         return replace(samples, pool=samples.pool + self._num_pools)
 
     def _mislabelled_pools(self) -> list[Pool]:
-        """Return room for labels that differ; the inputs are the same memory."""
+        """Return pools with labels of their own; the inputs share memory."""
         pools = self._world.pools
         if self._settings.kind != "label-flip":
             return pools
@@ -112,25 +112,24 @@ class Poisoning:
         return [*pools, *others]
 
     def forges(self, round_number: int) -> Mask:
-        """Return who publishes something else than its working model, (K,)."""
+        """Return the peers that publish a forged model, (K,)."""
         if self._settings.kind in FORGERIES and self.has_begun(round_number):
             return self.peers
         return np.zeros_like(self.peers)
 
     def is_stale(self, peer: int, round_number: int) -> bool:
-        """Whether a peer publishes nothing new."""
+        """Return whether a peer publishes its last honest model."""
         return self._settings.kind == "stale" and bool(self.forges(round_number)[peer])
 
     def note_merged(self, peer: int, round_number: int, merged: Matrix) -> None:
-        """Keep a model (P,) that is about to be trained, if its update will be flipped."""
+        """Keep a model (P,) before training, if its update will be flipped."""
         if self._settings.kind == "sign-flip" and self.forges(round_number)[peer]:
             self._merged[peer] = merged.copy()
 
     def forge(self, peer: int, round_number: int, trained: Matrix, published: Matrix) -> None:
-        """Write what a poisoned peer publishes instead of what it trained, both (P,).
+        """Write the forged model that a poisoned peer publishes, (P,).
 
-        What is not trained, such as running variances, stays as it is: a negative one would give
-        any forger away.
+        Values that are not trained stay: a negative running variance would reveal the forgery.
         """
         if self._settings.kind == "stale":
             return
@@ -146,7 +145,7 @@ class Poisoning:
                     _add_noise(published[entry.start : entry.stop], random)
 
     def save(self, published: Matrix) -> Matrix:
-        """Return the models that poisoned peers have published, which others' are not like."""
+        """Return the models that poisoned peers have published."""
         return published[self.peers]
 
     def restore(self, published: Matrix, saved: Matrix) -> None:
@@ -169,7 +168,7 @@ def check_poison(
     if poison.kind == "delusional" and len(world.cluster_names) < 2:
         raise ConfigError(
             "poison.kind = delusional needs at least two true clusters, but here is only one: "
-            "nobody could be mistaken. Choose another kind, or a shift."
+            "no peer could mistake its cluster. Choose another kind, or a shift."
         )
     if poisoned_peers(poison, world, seed).all():
         raise ConfigError(
@@ -179,13 +178,13 @@ def check_poison(
 
 
 def poisoned_peers(poison: PoisonSettings, world: World, seed: int) -> Mask:
-    """Return who is poisoned, (K,): a draw that depends on nothing but the seed and the peers."""
+    """Return the poisoned peers, (K,): a draw that depends on the seed and the peers alone."""
     poisoned = np.zeros(world.num_peers, dtype=bool)
     if poison.kind == "none":
         return poisoned
     candidates = _candidates(poison, world)
     count = _count(poison, len(candidates))
-    # Those that a delusional Oracle has too, so that both experiments can be compared.
+    # The same peers as in a delusional Oracle, so that both experiments can be compared.
     in_order = poison.kind == "delusional" and poison.cluster is not None
     if not in_order:
         candidates = generator(seed, "poisoned").permutation(candidates)
@@ -205,8 +204,8 @@ def _candidates(poison: PoisonSettings, world: World) -> npt.NDArray[np.int64]:
     members: npt.NDArray[np.int64] = np.flatnonzero(world.clusters(0) == poison.cluster)
     if not len(members):
         raise ConfigError(
-            f"poison.cluster is {poison.cluster}, but nobody begins in this true cluster. Name one "
-            f"of {', '.join(map(str, np.unique(world.clusters(0))))}."
+            f"poison.cluster is {poison.cluster}, but no peer begins in this true cluster. Name "
+            f"one of {', '.join(map(str, np.unique(world.clusters(0))))}."
         )
     return members
 
@@ -225,5 +224,5 @@ def _count(poison: PoisonSettings, num_candidates: int) -> int:
 
 
 def _add_noise(values: npt.NDArray[Any], random: np.random.Generator) -> None:
-    """Add normal noise to one tensor's values (n,), as wide as they are."""
+    """Add normal noise to the values of a tensor (n,), with their standard deviation."""
     values += values.std() * random.standard_normal(len(values), dtype=np.float32)

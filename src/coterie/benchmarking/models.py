@@ -17,15 +17,9 @@ from coterie.benchmarking.timing import Effort, Tick, best_rates
 from coterie.data.pools import Pool, Samples
 from coterie.learning.choice import native_trainer
 from coterie.learning.native.library import Library, find_library
+from coterie.learning.settings import TrainingSettings
 from coterie.learning.torch_trainer import single_threaded
-from coterie.learning.trainer import (
-    EvaluateJob,
-    ModelReference,
-    TrainingSettings,
-    TrainJob,
-    Unsupported,
-    Workspace,
-)
+from coterie.learning.trainer import EvaluateJob, ModelReference, TrainJob, Unsupported, Workspace
 from coterie.models.architectures import Architecture, architecture
 from coterie.models.vector import vector_of
 from coterie.randomness import generator

@@ -25,8 +25,8 @@ def init(
     ] = None,
 ) -> None:
     """Make a new peer: its key, its certificate and its settings."""
+    from coterie.peer.security.certificates import CERTIFICATE
     from coterie.peer.security.enrolment import SETTINGS, enrol
-    from coterie.peer.security.identity import CERTIFICATE
 
     identity, made = enrol(name, folder)
     _say(f"{made} is the folder of the new peer {identity.name}. Its id is")

@@ -18,6 +18,8 @@ class World(ABC):
     input_shape: tuple[int, ...]
     num_outputs: int
     is_classification: bool
+    has_true_clusters = True
+    """Whether `clusters` are known; a real peer returns one cluster of itself."""
     pools: list[Pool]
 
     @abstractmethod

@@ -21,7 +21,7 @@ from coterie.runtime.checkpoints import Checkpoints
 from coterie.runtime.loop import run_to_end
 from coterie.runtime.recorder import Recorder
 from coterie.runtime.round import Round
-from coterie.simulation.result_warnings import concerns
+from coterie.simulation.result_warnings import find_warnings
 from coterie.simulation.simulation import Simulation
 from coterie.storage.files import (
     explained,
@@ -107,7 +107,7 @@ def finish(run: RunFolder, recorder: Recorder, simulation: Simulation) -> None:
     reached = replace(
         tested,
         validation=float(honest.mean()),
-        warnings=concerns(simulation, recorder.table("metrics")),
+        warnings=find_warnings(simulation, recorder.table("metrics")),
     )
     write_text(run.folder / SUMMARY, json.dumps(asdict(reached), indent=2))
     with explained(f"remove the checkpoints of {run.folder}"):

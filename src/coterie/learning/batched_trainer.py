@@ -19,13 +19,13 @@ from coterie.data.pools import Samples
 from coterie.errors import TrainingError
 from coterie.learning.device import exact, free_unused, is_out_of_memory, memory_budget
 from coterie.learning.keyed_dropout import WORDS
+from coterie.learning.settings import TrainingSettings
 from coterie.learning.stacked_module import StackedModule, StackedTraining
 from coterie.learning.torch_trainer import EVALUATION_BATCH, check_module, single_threaded
 from coterie.learning.trainer import (
     EvaluateJob,
     Evaluation,
     Trainer,
-    TrainingSettings,
     TrainJob,
     Unsupported,
     Workspace,

@@ -15,8 +15,9 @@ from coterie.learning.native.library import Library, find_library
 from coterie.learning.native.program import Step, recognise
 from coterie.learning.native.trainer import NativeTrainer
 from coterie.learning.parallel import ParallelTrainer, can_fork
+from coterie.learning.settings import TrainingSettings
 from coterie.learning.torch_trainer import TorchTrainer, check_module, ends_in_softmax
-from coterie.learning.trainer import Trainer, TrainingSettings, Unsupported, Workspace
+from coterie.learning.trainer import Trainer, Unsupported, Workspace
 from coterie.models.layout import Layout
 
 Tell = Callable[[str], None]

@@ -10,8 +10,8 @@ from torch import nn
 from torch.func import functional_call, grad_and_value, vmap
 
 from coterie.learning.keyed_dropout import key_dropout
+from coterie.learning.settings import TrainingSettings
 from coterie.learning.torch_trainer import loss_of, make_optimizer
-from coterie.learning.trainer import TrainingSettings
 from coterie.models.layout import Entry, Layout
 
 Tensors = dict[str, torch.Tensor]

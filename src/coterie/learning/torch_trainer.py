@@ -11,11 +11,11 @@ from torch import nn
 
 from coterie.data.pools import Pool, Samples
 from coterie.errors import ConfigError, TrainingError
+from coterie.learning.settings import TrainingSettings
 from coterie.learning.trainer import (
     EvaluateJob,
     Evaluation,
     Trainer,
-    TrainingSettings,
     TrainJob,
     Workspace,
     batch_order,

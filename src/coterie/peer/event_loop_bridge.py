@@ -118,16 +118,16 @@ class EventLoopBridge:
         wanted = round_number if self._synchronous else None
         return self._wait_for(self._push(numbers, wanted))
 
-    def tell(self, values: Mapping[int, float], round_number: int) -> list[int]:
-        """Tell each peer a number; return the peers that received it."""
-        return self._wait_for(self._tell(values, round_number))
+    def report(self, values: Mapping[int, float], round_number: int) -> list[int]:
+        """Report a number to each peer; return the peers that received it."""
+        return self._wait_for(self._report(values, round_number))
 
-    def listen(self, round_number: int) -> dict[int, float]:
-        """Return the numbers that other peers told this one, by peer.
+    def receive_reports(self, round_number: int) -> dict[int, float]:
+        """Return the numbers that other peers reported to this one, by peer.
 
         With aligned rounds, only numbers from before `round_number`.
         """
-        return self._wait_for(self._listen(round_number if self._synchronous else None))
+        return self._wait_for(self._receive_reports(round_number if self._synchronous else None))
 
     def take_pushed(self) -> dict[int, PulledModel]:
         """Return the models that were pushed to this peer, by sender."""
@@ -165,14 +165,15 @@ class EventLoopBridge:
         }
 
     def save(self) -> dict[str, Any]:
-        """Return the address book and the numbers told but not yet used, as plain data."""
-        told = self._wait_for(self._service.save_told(), is_short=True)
-        return {"members": self._address_book.save(), "told": told}
+        """Return the address book and the reports not yet used, as plain data."""
+        reports = self._wait_for(self._service.save_reports(), is_short=True)
+        # Checkpoints keep the keys of earlier versions.
+        return {"members": self._address_book.save(), "told": reports}
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Restore what `save` returned; called before the network is up."""
         self._address_book.restore(saved["members"])
-        self._service.restore_told(saved["told"])
+        self._service.restore_reports(saved["told"])
 
     async def _reachable_peers(self) -> list[int]:
         known = self._address_book.reachable()
@@ -274,14 +275,14 @@ class EventLoopBridge:
 
         return [number for number, is_done in await self._calls.run_all(numbers, push) if is_done]
 
-    async def _tell(self, values: Mapping[int, float], round_number: int) -> list[int]:
-        async def tell(number: int) -> bool:
+    async def _report(self, values: Mapping[int, float], round_number: int) -> list[int]:
+        async def report(number: int) -> bool:
             peer_id = self._address_book.id_of(number)
-            tell = partial(self._client.tell, peer_id, values[number], round_number)
-            return await self._is_done(peer_id, "tell", tell)
+            report = partial(self._client.report, peer_id, values[number], round_number)
+            return await self._is_done(peer_id, "report", report)
 
         return [
-            number for number, is_done in await self._calls.run_all(list(values), tell) if is_done
+            number for number, is_done in await self._calls.run_all(list(values), report) if is_done
         ]
 
     async def _is_done(
@@ -293,10 +294,12 @@ class EventLoopBridge:
             return False
         return True
 
-    async def _listen(self, before_round: int | None) -> dict[int, float]:
-        told = self._service.take_told(before_round)
+    async def _receive_reports(self, before_round: int | None) -> dict[int, float]:
+        reports = self._service.take_reports(before_round)
         met = {
-            peer_id: value for peer_id, value in told.items() if self._address_book.has_met(peer_id)
+            peer_id: value
+            for peer_id, value in reports.items()
+            if self._address_book.has_met(peer_id)
         }
         return {self._address_book.number_of(peer_id): value for peer_id, value in met.items()}
 

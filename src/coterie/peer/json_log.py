@@ -33,7 +33,7 @@ class JsonLines(logging.Formatter):
 
 
 @contextmanager
-def logged(folder: Path) -> Iterator[None]:
+def write_log(folder: Path) -> Iterator[None]:
     """Write the log of the peer in a folder."""
     handler = RotatingFileHandler(
         folder / LOG, maxBytes=LARGEST_BYTES, backupCount=NUM_OLD, encoding="utf-8"
@@ -51,6 +51,6 @@ def logged(folder: Path) -> Iterator[None]:
         handler.close()
 
 
-def event(log: logging.Logger, what: str, **fields: Any) -> None:
+def log_event(log: logging.Logger, what: str, **fields: Any) -> None:
     """Log an event with its fields."""
     log.info(what, extra={"fields": fields})

@@ -11,13 +11,8 @@ from torch import nn
 
 from coterie.data.peer_datasets import World
 from coterie.learning.choice import Tell, make_trainer
-from coterie.learning.trainer import (
-    EvaluateJob,
-    ModelReference,
-    Trainer,
-    TrainingSettings,
-    Workspace,
-)
+from coterie.learning.settings import TrainingSettings
+from coterie.learning.trainer import EvaluateJob, ModelReference, Trainer, Workspace
 from coterie.peer.wire.model import Vector
 
 

@@ -17,7 +17,7 @@ from coterie.peer.transport.service_interface import PulledModel
 from coterie.peer.wire.model import Model, Part, Phase, Vector
 from coterie.runtime.best_models import Peers
 from coterie.runtime.driver import NUMBER_BYTES, Answers, Runtime
-from coterie.runtime.model_store import State
+from coterie.runtime.model_store import ModelStore
 from coterie.runtime.round import Round
 from coterie.runtime.scoring import cosine, distance
 from coterie.strategies.requests import (
@@ -33,7 +33,7 @@ from coterie.strategies.requests import (
     Send,
     Train,
 )
-from coterie.strategies.strategy import GroundTruth, Strategy
+from coterie.strategies.strategy import Strategy
 
 ME = 0
 """The only row of the state, and this peer's own number: others are numbered from 1."""
@@ -51,7 +51,7 @@ class NetworkRuntime(Runtime):
 
     def __init__(
         self,
-        state: State,
+        state: ModelStore,
         strategy: Strategy,
         bridge: EventLoopBridge,
         every_seconds: float = 0.0,
@@ -89,17 +89,16 @@ class NetworkRuntime(Runtime):
         self._bridge.wait_for_others(now.number - 1, Phase.PUBLISHED)
         self._bridge.report_progress(now.number, Phase.ENTERED)
         self._present = np.array([ME, *self._bridge.reachable_peers()], np.int64)
-        self._drive(now, self._everybody)
+        self._drive(now, self._all_peers)
         self._release_held()
-        self._finish(now, self._everybody)
+        self._finish(now, self._all_peers)
         self._publish(now.number)
         now.arrivals = _arrival_columns(self._pulled, self._weights)
         self._pulled.clear()
         self._weights.clear()
         now.listed = _list_columns(self.strategies[ME].neighbours())
         now.efforts = self._costs.take_columns(self._bridge.waited_seconds)
-        # One cluster of everybody whose number may be recorded: nobody knows the true ones.
-        now.truth = GroundTruth(np.zeros(self._bridge.num_peers, np.int64))
+        now.num_known = self._bridge.num_peers
 
     def _known(self) -> Peers:
         return self._present
@@ -107,8 +106,8 @@ class NetworkRuntime(Runtime):
     def _exists(self, peer: int) -> bool:
         return self._bridge.exists(peer)
 
-    def _asked(self) -> Peers:
-        return self._everybody
+    def _recorded_peers(self) -> Peers:
+        return self._all_peers
 
     def _fetch(self, now: Round, requests: dict[int, Fetch]) -> Answers:
         request = requests[ME]
@@ -214,12 +213,12 @@ class NetworkRuntime(Runtime):
     def _report(self, now: Round, requests: dict[int, Report]) -> Answers:
         request = requests[ME]
         self._check_targets(now, ME, request)
-        for other in self._bridge.tell(request.values, now.number):
-            now.exchanges.replied(ME, other, NUMBER_BYTES)
+        for other in self._bridge.report(request.values, now.number):
+            now.exchanges.add_reply_bytes(ME, other, NUMBER_BYTES)
         return {}
 
     def _receive_reports(self, now: Round, requests: dict[int, ReceiveReports]) -> Answers:
-        return {ME: self._bridge.listen(now.number)}
+        return {ME: self._bridge.receive_reports(now.number)}
 
     def _send(self, now: Round, requests: dict[int, Send]) -> Answers:
         request = requests[ME]

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from coterie.errors import ConfigError
-from coterie.learning.trainer import TrainingSettings
+from coterie.learning.settings import TrainingSettings
 from coterie.peer.discovery.addresses import split_address
 from coterie.peer.transport_settings import TransportSettings
 from coterie.runtime.settings import BestBy, SimulationSettings, WatchSettings
@@ -145,7 +145,7 @@ class PeerConfig(Settings):
 
     @field_validator("watch")
     @classmethod
-    def _watches_nobody(cls, watch: WatchSettings) -> WatchSettings:
+    def _watches_no_peers(cls, watch: WatchSettings) -> WatchSettings:
         if watch.peers:
             raise ValueError("a real peer cannot watch others; only watch.beliefs applies here")
         return watch

@@ -38,13 +38,14 @@ class LocalPeerData(World):
                     "values instead of classes. Expected the same shape and type of targets."
                 )
         self.num_peers = 1
+        self.has_true_clusters = False
         self.cluster_names = ("unknown",)
         self.input_shape = first.input_shape
         self.is_classification = first.is_classification
         self.num_outputs = max(part.num_outputs for part in parts)
         self.pools = [pool for part in parts for pool in part.pools]
         self._begins = np.asarray(begins)
-        self._views = [_moved(part.enter(0)[0], place) for place, part in enumerate(parts)]
+        self._views = [_in_pool(part.enter(0)[0], place) for place, part in enumerate(parts)]
 
     def step_of(self, round_number: int) -> int:
         """Return the data step of a round."""
@@ -59,7 +60,7 @@ class LocalPeerData(World):
         return [self._views[step]]
 
 
-def _moved(views: PeerSamples, pool: int) -> PeerSamples:
+def _in_pool(views: PeerSamples, pool: int) -> PeerSamples:
     """Return the same samples as views of another pool."""
     return PeerSamples(
         *(
@@ -75,26 +76,26 @@ def read_local_data(steps: Sequence[DataStep], folder: Path) -> LocalPeerData:
 
 
 def model_builder(
-    settings: PeerModelSettings, world: World, folder: Path
+    settings: PeerModelSettings, data: World, folder: Path
 ) -> Callable[[], nn.Module]:
     """Return a function that builds the model."""
     if settings.function is not None:
-        build = imported(settings.function, folder, "model.function")
+        build = import_function(settings.function, folder, "model.function")
         if not isinstance(build(), nn.Module):
             raise ConfigError(f"model.function = {settings.function} returns no new torch module.")
         return build
     named = architecture(str(settings.name))
-    check_fits(named, world.input_shape)
-    outputs = settings.outputs or (named.default_outputs if world.is_classification else 1)
-    if world.num_outputs > outputs:
+    check_fits(named, data.input_shape)
+    outputs = settings.outputs or (named.default_outputs if data.is_classification else 1)
+    if data.num_outputs > outputs:
         raise ConfigError(
             f"model.outputs is {outputs}, but the labels of this peer go up to "
-            f"{world.num_outputs - 1}. Set it to the number of classes over all peers."
+            f"{data.num_outputs - 1}. Set it to the number of classes over all peers."
         )
     return lambda: named.build(outputs)
 
 
-def imported(name: str, folder: Path, setting: str) -> Callable[[], Any]:
+def import_function(name: str, folder: Path, setting: str) -> Callable[[], Any]:
     """Return the function that a setting names as module:function."""
     module_name, _, function_name = name.partition(":")
     if str(folder) not in sys.path:
@@ -114,7 +115,7 @@ def imported(name: str, folder: Path, setting: str) -> Callable[[], Any]:
 def _read(step: DataStep, folder: Path) -> PeerData:
     if step.file is not None:
         return read_peer(folder / step.file)
-    found = imported(str(step.function), folder, "data.function")()
+    found = import_function(str(step.function), folder, "data.function")()
     if not isinstance(found, PeerData):
         raise ConfigError(
             f"data.function = {step.function} returned {type(found).__name__}. Expected a "

@@ -22,13 +22,13 @@ from coterie.models.layout import Layout
 from coterie.peer.discovery.address_book import AddressBook
 from coterie.peer.discovery.discovery import Discovery
 from coterie.peer.event_loop_bridge import EventLoopBridge
-from coterie.peer.json_log import event, logged
+from coterie.peer.json_log import log_event, write_log
 from coterie.peer.model_scoring import ModelScorer
 from coterie.peer.network_runtime import NetworkRuntime
 from coterie.peer.peer_config import EVERYWHERE, PeerConfig, read_peer_config
 from coterie.peer.peer_data import model_builder, read_local_data
 from coterie.peer.peer_run import PeerRun
-from coterie.peer.prometheus import metrics_served
+from coterie.peer.prometheus import serve_metrics
 from coterie.peer.refusals import RefusalCounts
 from coterie.peer.security.identity import Identity, load_identity
 from coterie.peer.security.trust import TrustStore
@@ -59,7 +59,7 @@ def run_peer(path: Path, tell: Tell, request: PeerStopRequest) -> None:
     config = read_peer_config(path)
     folder = path if path.is_dir() else path.parent
     identity = load_identity(folder)
-    with locked(folder), logged(folder):
+    with locked(folder), write_log(folder):
         asyncio.run(RunningPeer(folder, config, identity, tell, request).run())
 
 
@@ -92,7 +92,7 @@ class RunningPeer:
             self._address_book,
             layout,
             config.network,
-            told_range=self._strategy.report_range,
+            report_range=self._strategy.report_range,
             table_ranges=self._strategy.table_ranges,
         )
         self._peer_run = PeerRun(folder, self._address_book, config.rounds)
@@ -108,8 +108,8 @@ class RunningPeer:
         service = PeerService(
             scorer,
             answers_scores=self._strategy.asks_for_scores(),
-            takes_pushes=self._strategy.receives_models,
-            listens=self._strategy.receives_reports,
+            receives_models=self._strategy.receives_models,
+            receives_reports=self._strategy.receives_reports,
             largest_inbox=self._config.network.limits.inbox_models,
         )
         client = PeerClient(self._context)
@@ -118,7 +118,7 @@ class RunningPeer:
         bridge = EventLoopBridge(
             client, self._address_book, service, deadlines, synchronous=synchronous
         )
-        metrics = metrics_served(
+        metrics = serve_metrics(
             self._config.metrics_port, self._context, lambda: self._peer_run.status
         )
         try:
@@ -172,14 +172,16 @@ class RunningPeer:
         self, client: PeerClient, bridge: EventLoopBridge, bound: str
     ) -> AsyncIterator[asyncio.Task[None]]:
         """Announce this peer and search for others inside this context; say goodbye at the end."""
-        self._address_book.announce(self._config.advertise or advertised(bound))
+        self._address_book.announce(self._config.advertise or advertised_address(bound))
         rng = np.random.default_rng()  # which peers are asked for addresses changes no result
         known = self._config.known
         searching = Discovery(client, self._address_book, known, rng, parts=lambda: bridge.parts)
         discovery = asyncio.create_task(searching.run())
         self._peer_run.update_status(address=self._address_book.my_address)
         self._tell(f"{self._identity.name} listens at {self._address_book.my_address}.")
-        event(_log, "serving", address=self._address_book.my_address, peer=self._identity.peer_id)
+        log_event(
+            _log, "serving", address=self._address_book.my_address, peer=self._identity.peer_id
+        )
         try:
             yield discovery
         finally:
@@ -236,7 +238,7 @@ class RunningPeer:
             failures=_by_reason(self._context.failures),
         )
         status = self._peer_run.status
-        event(
+        log_event(
             _log,
             "round",
             round=now.number,
@@ -289,7 +291,7 @@ class RunningPeer:
             if not stopped.done():
                 stopped.set_result(None)
                 with suppress(OSError):  # the terminal may be closed
-                    self._tell("Stopping after this round. Press Ctrl-C again to quit immediately.")
+                    self._tell("Stopping. Press Ctrl-C again to quit immediately.")
 
         def wake() -> None:
             loop.call_soon_threadsafe(stop)
@@ -299,7 +301,7 @@ class RunningPeer:
 
     def _note_stopped(self, run: RoundRunner) -> None:
         self._peer_run.update_status(state="stopped")
-        event(_log, "stopped", round=run.next_round - 1)
+        log_event(_log, "stopped", round=run.next_round - 1)
 
     def _raise_stopped(self, run: RoundRunner) -> NoReturn:
         """Raise what was saved; the process adds how to continue."""
@@ -309,7 +311,7 @@ class RunningPeer:
         raise Interrupted(f"Stopped after round {run.next_round - 1}, which is saved.")
 
 
-def advertised(bound: str) -> str:
+def advertised_address(bound: str) -> str:
     """Return the address for others; a peer that listens everywhere is found by its host name."""
     host, _, port = bound.rpartition(":")
     return f"{socket.gethostname()}:{port}" if host in EVERYWHERE else bound

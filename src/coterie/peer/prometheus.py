@@ -16,7 +16,7 @@ Labels = tuple[str, ...]
 
 
 @contextmanager
-def metrics_served(
+def serve_metrics(
     port: int | None, context: PeerContext, status: Callable[[], PeerStatus]
 ) -> Iterator[None]:
     """Serve the metrics of a peer on this computer, if a port is given."""

@@ -24,20 +24,20 @@ class PeerService(ServiceInterface):
         scorer: ModelScorer,
         *,
         answers_scores: bool,
-        takes_pushes: bool,
-        listens: bool,
+        receives_models: bool,
+        receives_reports: bool,
         largest_inbox: int,
     ) -> None:
         self._scorer = scorer
         self._answers_scores = answers_scores
-        self._takes_pushes = takes_pushes
-        self._listens = listens
+        self._receives_models = receives_models
+        self._receives_reports = receives_reports
         self._largest_inbox = largest_inbox
         self._kept: dict[int, PublishedModel] = {}
         self._round, self._phase = 0, Phase.ENTERED
         self._inbox: dict[PeerKey, PulledModel] = {}
-        self._told: dict[PeerKey, dict[int, float]] = {}
-        """Numbers told by each peer, by its round; the last two rounds."""
+        self._reports: dict[PeerKey, dict[int, float]] = {}
+        """Reported numbers of each peer, by its round; the last two rounds."""
         self._news = asyncio.Condition()
 
     async def set_progress(self, round_number: int, phase: Phase) -> None:
@@ -93,9 +93,9 @@ class PeerService(ServiceInterface):
         return self._scorer.metrics if self._answers_scores else frozenset()
 
     @property
-    def takes_pushes(self) -> bool:
+    def receives_models(self) -> bool:
         """Whether the strategy takes pushed models."""
-        return self._takes_pushes
+        return self._receives_models
 
     async def store_pushed(self, pulled: PulledModel) -> None:
         """Keep a pushed model until the strategy asks for it; only the newest of each sender."""
@@ -106,22 +106,22 @@ class PeerService(ServiceInterface):
         self._inbox[pulled.peer_id] = pulled
 
     @property
-    def listens(self) -> bool:
-        """Whether the strategy listens to numbers that others tell."""
-        return self._listens
+    def receives_reports(self) -> bool:
+        """Whether the strategy receives reports of other peers."""
+        return self._receives_reports
 
-    async def store_told(self, peer_id: PeerKey, value: float, round_number: int) -> None:
-        """Keep a number that a peer told until the strategy asks for it."""
-        values = self._told.setdefault(peer_id, {})
+    async def store_report(self, peer_id: PeerKey, value: float, round_number: int) -> None:
+        """Keep a reported number until the strategy asks for it."""
+        values = self._reports.setdefault(peer_id, {})
         values[round_number] = value
         # Two rounds, because a peer that is a round ahead must not replace its earlier number.
         for old in sorted(values)[:-NUM_KEPT]:
             del values[old]
 
-    def take_told(self, before_round: int | None) -> dict[PeerKey, float]:
-        """Return the numbers told since the last call, only of rounds before one if it is given."""
+    def take_reports(self, before_round: int | None) -> dict[PeerKey, float]:
+        """Return the reports since the last call, only of rounds before one if it is given."""
         taken = {}
-        for peer_id, values in self._told.items():
+        for peer_id, values in self._reports.items():
             due = [number for number in values if before_round is None or number < before_round]
             if due:
                 taken[peer_id] = values[max(due)]
@@ -129,17 +129,17 @@ class PeerService(ServiceInterface):
                 del values[number]
         return taken
 
-    async def save_told(self) -> dict[PeerKey, dict[str, float]]:
+    async def save_reports(self) -> dict[PeerKey, dict[str, float]]:
         """Return the numbers that the strategy has not used yet, as plain data."""
         return {
             peer_id: {str(number): value for number, value in values.items()}
-            for peer_id, values in self._told.items()
+            for peer_id, values in self._reports.items()
             if values
         }
 
-    def restore_told(self, saved: Mapping[PeerKey, Mapping[str, float]]) -> None:
-        """Restore what `save_told` returned; called before the network is up."""
-        self._told = {
+    def restore_reports(self, saved: Mapping[PeerKey, Mapping[str, float]]) -> None:
+        """Restore what `save_reports` returned; called before the network is up."""
+        self._reports = {
             peer_id: {int(number): float(value) for number, value in values.items()}
             for peer_id, values in saved.items()
         }

@@ -1,7 +1,7 @@
 """Checkpoints: one safetensors file, named by its round and its own checksum.
 
-The name holds the first 16 hex digits of the file's SHA-256, so a damaged file is recognised, and
-renaming it into place is the only step that has to be atomic.
+The name holds the first 16 hex digits of the file's SHA-256, which tell whether it is damaged.
+Renaming the file into place is the only step that has to be atomic.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from coterie.learning.trainer import EvaluateJob, Evaluation, Matrix, ModelRefer
 from coterie.randomness import generator, key_bits
 from coterie.runtime.best_models import Peers, copy_rows
 from coterie.runtime.estimates import estimate_columns
-from coterie.runtime.model_store import State
+from coterie.runtime.model_store import ModelStore
 from coterie.runtime.round import Round
 from coterie.strategies.requests import (
     AskScore,
@@ -37,30 +37,45 @@ from coterie.strategies.strategy import Me, Strategy
 
 Answers = dict[int, Any]
 NUMBER_BYTES = 8
-"""What a peer tells another by `Report`."""
+"""The size of one reported number."""
+
+
+ANSWER_ORDER: tuple[type[Request], ...] = (
+    Send,
+    Fetch,
+    AskScore,
+    Score,
+    Validate,
+    Report,
+    Receive,
+    ReceiveReports,
+    ValidateMerge,
+    Merge,
+    Train,
+)
+"""Waiting requests are answered in this order: what peers send comes before what they receive, and
+training comes last, so that all peers train together."""
 
 
 class Runtime(ABC):
     """Answers the requests of the peers whose models are in `state`; a subclass moves models.
 
-    Here peers are the rows of `state`; others are known by number only.
+    The peers of this runtime are the rows of `state`. Other peers are known by number only.
     """
 
-    def __init__(self, state: State, strategies: list[Strategy]) -> None:
+    def __init__(self, state: ModelStore, strategies: list[Strategy]) -> None:
         self._state = state
         self.strategies = strategies
-        self._everybody = np.arange(state.num_peers)
+        self._all_peers = np.arange(state.num_peers)
         self._messages = [strategy.message() for strategy in strategies]
         self._held: list[dict[int, Matrix]] = [{} for _ in strategies]
-        """The models of others that each peer has got in this round."""
+        """Models of other peers that each peer holds in this round."""
         self._fetched: list[set[int]] = [set() for _ in strategies]
         self._tried: dict[int, tuple[ValidateMerge, Evaluation]] = {}
-        """What peers tried last, and what it reached."""
+        """The last merge that each peer validated without doing it, and its result."""
         self._trainings = np.zeros(state.num_peers, dtype=np.int64)
         self._restrained: dict[int, Evaluation] = {}
-        """How good models were before those who restrain themselves trained, in this round."""
-        # The order in which waiting requests are answered: what peers send each other comes
-        # before what they receive, and training last, so that all peers train together.
+        """Validation before training, of peers that restrain their training in this round."""
         self._handlers: dict[type[Request], Callable[[Round, dict[int, Any]], Answers]] = {
             Send: self._send,
             Fetch: self._fetch,
@@ -76,10 +91,10 @@ class Runtime(ABC):
         }
 
     def start(self, now: Round) -> None:
-        """Round 0: everybody trains alone once and publishes the result."""
+        """Run round 0: every peer trains alone once and publishes the result."""
         self._trainings[:] = 0
         self._train(now, {peer: Train() for peer in range(self._state.num_peers)})
-        self._finish(now, self._everybody)
+        self._finish(now, self._all_peers)
 
     def run(self, now: Round) -> None:
         """Run one round for the active peers."""
@@ -89,15 +104,15 @@ class Runtime(ABC):
 
     @abstractmethod
     def _run(self, now: Round) -> None:
-        """Drive and finish the active peers, in whichever order."""
+        """Drive and finish the active peers, in any order."""
 
     @abstractmethod
     def _known(self) -> Peers:
-        """Return the numbers of everybody who could be asked, those here included."""
+        """Return the numbers of all known peers, those of this runtime included."""
 
     @abstractmethod
-    def _asked(self) -> Peers:
-        """Return whose beliefs are recorded."""
+    def _recorded_peers(self) -> Peers:
+        """Return the peers whose estimates are recorded."""
 
     @abstractmethod
     def _send(self, now: Round, requests: dict[int, Send]) -> Answers:
@@ -105,41 +120,41 @@ class Runtime(ABC):
 
     @abstractmethod
     def _fetch(self, now: Round, requests: dict[int, Fetch]) -> Answers:
-        """Get models, and hold them."""
+        """Fetch models and hold them."""
 
     @abstractmethod
     def _ask_score(self, now: Round, requests: dict[int, AskScore]) -> Answers:
-        """Have models measured by others."""
+        """Have models scored by other peers."""
 
     @abstractmethod
     def _score(self, now: Round, requests: dict[int, Score]) -> Answers:
-        """Measure models that were fetched."""
+        """Score fetched models."""
 
     @abstractmethod
     def _receive(self, now: Round, requests: dict[int, Receive]) -> Answers:
-        """Take what was pushed, and hold it."""
+        """Take pushed models and hold them."""
 
     @abstractmethod
     def _report(self, now: Round, requests: dict[int, Report]) -> Answers:
-        """Bring numbers to others, who hear them in the next round."""
+        """Send numbers to other peers, which receive them in the next round."""
 
     @abstractmethod
     def _receive_reports(self, now: Round, requests: dict[int, ReceiveReports]) -> Answers:
-        """Return what peers were told."""
+        """Return the numbers that were reported to peers."""
 
     @abstractmethod
     def _held_model(self, peer: int, other: int) -> ModelReference:
-        """Return where a model lies that a peer holds."""
+        """Return the place of a model that a peer holds."""
 
-    def note_beliefs(self, now: Round) -> None:
-        """Note what peers believe about each other now, and whom they would choose next."""
-        # A generator of its own: whoever draws from it takes nothing from the next round.
+    def record_estimates(self, now: Round) -> None:
+        """Record the peers' estimates of each other, and the probabilities of the next choice."""
+        # A generator of its own: draws for the record take nothing from the next round.
         rng = generator(self._state.settings.seed, "beliefs", now.number)
-        believed = {
+        estimates = {
             peer: self.strategies[peer].estimates(self._me(now, peer, now.number + 1, rng))
-            for peer in self._asked().tolist()
+            for peer in self._recorded_peers().tolist()
         }
-        now.beliefs = estimate_columns(believed, now.truth.clusters)
+        now.beliefs = estimate_columns(estimates, now.clusters)
 
     def _drive(self, now: Round, peers: Peers) -> None:
         seed = self._state.settings.seed
@@ -153,7 +168,7 @@ class Runtime(ABC):
         for peer, plan in plans.items():
             self._step(plan, peer, None, waiting)
         while waiting:
-            kind = next(k for k in self._handlers if any(type(r) is k for r in waiting.values()))
+            kind = next(k for k in ANSWER_ORDER if any(type(r) is k for r in waiting.values()))
             batch = {peer: r for peer, r in waiting.items() if type(r) is kind}
             answers = self._handlers[kind](now, batch)
             for peer in batch:
@@ -163,13 +178,13 @@ class Runtime(ABC):
     def _step(self, plan: Plan, peer: int, answer: Any, waiting: dict[int, Request]) -> None:
         request = next_request(plan, answer)
         if type(request) is not Merge:
-            self._tried.pop(peer, None)  # a model may change before it is merged as it was tried
+            self._tried.pop(peer, None)  # the working model may change before the merge
         if request is None:
             return
         if type(request) not in self._handlers:
             raise StrategyError(
                 f"Strategy '{self.strategies[peer].name}' yielded {request!r}, which is not a "
-                f"request; use one of {', '.join(kind.__name__ for kind in self._handlers)}."
+                f"request; use one of {', '.join(kind.__name__ for kind in ANSWER_ORDER)}."
             )
         waiting[peer] = request
 
@@ -186,14 +201,14 @@ class Runtime(ABC):
 
     @abstractmethod
     def _exists(self, peer: int) -> bool:
-        """Whether there is anybody of this number."""
+        """Return whether a peer of this number exists."""
 
     def _check_targets(
         self, now: Round, peer: int, request: Fetch | AskScore | Send | Report
     ) -> None:
         for target in request.peers:
             if target == peer or not self._exists(target):
-                wrong = "itself" if target == peer else f"peer {target}, who does not exist"
+                wrong = "itself" if target == peer else f"peer {target}, which does not exist"
                 raise self._broken(now, peer, f"chose {wrong} in {request}")
 
     def _broken(self, now: Round, peer: int, what: str) -> StrategyError:
@@ -208,7 +223,7 @@ class Runtime(ABC):
             samples = self._measured_on(now, peer, request)
             for other in request.peers:
                 if other == peer and samples is self._state.samples[peer].validation:
-                    own.append(peer)  # perhaps known already
+                    own.append(peer)  # may have been measured already
                     continue
                 jobs.append(EvaluateJob(self._model(now, peer, other), samples))
                 places.append((peer, other))
@@ -219,14 +234,14 @@ class Runtime(ABC):
         return answers
 
     def _measured_on(self, now: Round, peer: int, request: Validate) -> Samples:
-        """Return the samples that models shall be measured on."""
+        """Return the samples that models are measured on."""
         data = self._state.samples[peer]
         if request.data not in ("validation", "train"):
             raise self._broken(now, peer, f"asked to measure on {request.data!r} data")
         return data.validation if request.data == "validation" else data.train
 
     def _model(self, now: Round, peer: int, other: int) -> ModelReference:
-        """Return where my working model lies, or one that I fetched."""
+        """Return the place of the peer's working model, or of one that it fetched."""
         if other == peer:
             return ModelReference("current", peer)
         if other not in self._fetched[peer]:
@@ -234,10 +249,10 @@ class Runtime(ABC):
         return self._held_model(peer, other)
 
     def _validate_merge(self, now: Round, requests: dict[int, ValidateMerge]) -> Answers:
-        """Mix and measure some models at a time: all at once would be one more of each peer's."""
+        """Merge and validate a few models at a time, which bounds the memory."""
         answers: Answers = {}
         peers = list(requests)
-        trials = self._state.trials()
+        trials = self._state.trial_models()
         for start in range(0, len(peers), len(trials)):
             jobs = []
             for row, peer in enumerate(peers[start : start + len(trials)]):
@@ -256,22 +271,22 @@ class Runtime(ABC):
         for peer, request in requests.items():
             self._check_merge(now, peer, request.weights)
             self._mix(self._state.current[peer], peer, request)
-            self._state.changed([peer])
+            self._state.forget_validation([peer])
             self._recall_trial(peer, request)
             for other, weight in request.weights.items():
                 if other != peer:
-                    now.exchanges.merged(peer, other, weight)
+                    now.exchanges.record_merge_weight(peer, other, weight)
                     now.merged[peer] = True
         return {}
 
     def _recall_trial(self, peer: int, request: Merge) -> None:
-        """What has just been tried has been measured."""
+        """Reuse the validation of a merge that has just been validated."""
         tried = self._tried.pop(peer, None)
         if tried and _mixes(tried[0]) == _mixes(request):
-            self._state.known(peer, tried[1])
+            self._state.record_validation(peer, tried[1])
 
     def _mix(self, mine: Matrix, peer: int, request: Merge | ValidateMerge) -> None:
-        """Replace a working model (P,) by Σ weight·model, in the layers that are meant."""
+        """Replace a model (P,) by Σ weight·model, in the requested layers."""
         for part in self._state.layout.last_layers(self._state.depth(request.last_layers)):
             mine[part] *= np.float32(request.weights.get(peer, 0.0))
             for other, weight in request.weights.items():
@@ -300,11 +315,11 @@ class Runtime(ABC):
         careful = np.array([p for p, r in requests.items() if r.only_if_better], np.int64)
         before, kept = state.validation_losses(careful), state.current[careful]
         losses = dict(zip(jobs, state.trainer.train(list(jobs.values())), strict=True))
-        state.changed(jobs)
-        state.note_training(now, losses)
+        state.forget_validation(jobs)
+        state.record_training_losses(now, losses)
         worse = ~(state.validation_losses(careful) < before)
         state.current[careful[worse]] = kept[worse]
-        state.changed(careful[worse])
+        state.forget_validation(careful[worse])
         return losses
 
     def _training(self, now: Round, peer: int, request: Train) -> TrainJob:
@@ -323,14 +338,14 @@ class Runtime(ABC):
         )
 
     def _epochs(self, peer: int, request: Train) -> int:
-        """Return how many epochs are asked for; those with restraint are noted."""
+        """Return the number of epochs; remember the validation of peers that restrain theirs."""
         training = self._state.settings.training
         if request.last_layers == "classifier" and self._state.layout.is_all_classifier:
-            return 0  # to train the classifier alone would be to train the model once more
+            return 0  # the classifier is the whole model, which is trained anyway
         restrained = training.restraint
         if restrained is None:
             restrained = request.restrained
-        # What is kept only if it is better does no harm.
+        # A training that is kept only if it helps needs no restraint.
         if request.epochs is not None or request.only_if_better or not restrained:
             return training.epochs if request.epochs is None else request.epochs
         if peer not in self._restrained:
@@ -338,7 +353,7 @@ class Runtime(ABC):
         return int(self._state.restraint.epochs[peer])
 
     def _finish(self, now: Round, peers: Peers) -> None:
-        """Validate what came out of the round and publish it."""
+        """Validate the models after the round and publish them."""
         self._state.validate_trained(now, peers)
         for peer, before in self._restrained.items():
             (after,) = self._state.validation([peer])
@@ -349,19 +364,19 @@ class Runtime(ABC):
             self._messages[peer] = self.strategies[peer].message()
 
     def _keep_untrained(self, now: Round, peer: int) -> None:
-        """Keep a model that is about to be trained, where its change will be measured."""
+        """Keep a copy of a model before training, if its update will be measured."""
         if self._state.untrained is not None:
             self._state.untrained[peer] = self._state.current[peer]
 
     def _release(self, now: Round, peers: Peers) -> None:
-        """Let others see the working models."""
+        """Publish the working models."""
         copy_rows(self._state.published, self._state.current, peers)
 
     def serve_best(self, peers: Peers) -> None:
-        """From now on these peers, which have stopped, serve their best models."""
+        """Publish the best models of peers that have just stopped."""
         copy_rows(self._state.current, self._state.best, peers)
         copy_rows(self._state.published, self._state.best, peers)
-        self._state.changed(peers)
+        self._state.forget_validation(peers)
 
     def save(self) -> dict[str, Any]:
         """Return what must survive between rounds, as plain data."""
@@ -378,7 +393,7 @@ class Runtime(ABC):
 
 
 def next_request(plan: Plan, answer: Any) -> Request | None:
-    """Answer a plan's last request, and return its next one; None: it has none."""
+    """Answer a plan's last request and return its next one; None if the plan has ended."""
     try:
         return plan.send(answer)
     except StopIteration:
@@ -386,5 +401,5 @@ def next_request(plan: Plan, answer: Any) -> Request | None:
 
 
 def _mixes(request: Merge | ValidateMerge) -> tuple[list[tuple[int, float]], Depth]:
-    """Return what decides a mixture, to the last bit: sums depend on the order, too."""
+    """Return all that decides a merge bit for bit; sums depend on the order, too."""
     return list(request.weights.items()), request.last_layers

@@ -1,4 +1,4 @@
-"""Each peer's memory of its best model, and early stopping."""
+"""Early stopping: when each peer last found a better model, and which peers have stopped."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy.typing as npt
 from coterie.runtime.settings import SimulationSettings
 
 WINDOW = 5
-"""How many validation accuracies are averaged when the best is chosen by accuracy (PENS)."""
+"""Validation accuracies that are averaged when the best model is chosen by accuracy (PENS)."""
 
 
-class Progress:
-    """Per peer: how good its best model is, when it was found, and whether it has stopped."""
+class EarlyStopping:
+    """Per peer: the value of its best model, its round, and whether the peer has stopped."""
 
     def __init__(self, settings: SimulationSettings, num_peers: int) -> None:
         self._settings = settings
@@ -24,8 +24,8 @@ class Progress:
         self._lowest_loss = np.full(num_peers, np.inf)
         self._lowest_loss_round = np.zeros(num_peers, dtype=np.int64)
         self.stopped = np.zeros(num_peers, dtype=bool)
-        self.tireless = np.zeros(num_peers, dtype=bool)
-        """Who never stops, and is not waited for either."""
+        self.never_stops = np.zeros(num_peers, dtype=bool)
+        """Peers that never stop, and that the run does not wait for, (K,)."""
         self._recent = np.full((num_peers, WINDOW), np.nan)
 
     def consider(
@@ -35,7 +35,7 @@ class Progress:
         losses: npt.NDArray[np.float64],
         accuracies: npt.NDArray[np.float64],
     ) -> npt.NDArray[np.int64]:
-        """Judge one model of each peer by its validation; return the peers with a new best."""
+        """Compare one model of each peer with its best; return the peers that improved."""
         lower = losses < self._lowest_loss[peers]
         self._lowest_loss[peers[lower]] = losses[lower]
         self._lowest_loss_round[peers[lower]] = round_number
@@ -52,7 +52,7 @@ class Progress:
         losses: npt.NDArray[np.float64],
         accuracies: npt.NDArray[np.float64],
     ) -> npt.NDArray[np.float64]:
-        """Return what decides which model is the best: the lowest value, (peers,)."""
+        """Return the values by which the best model is chosen: the lowest wins, (peers,)."""
         match self._settings.best_by:
             case "loss":
                 return losses
@@ -64,25 +64,25 @@ class Progress:
         averages: npt.NDArray[np.float64] = np.nanmean(recent, axis=1)
         return -averages
 
-    def stop_impatient(self, round_number: int) -> npt.NDArray[np.int64]:
-        """Stop the peers that found nothing better for `patience` rounds; return who they are."""
+    def stop_early(self, round_number: int) -> npt.NDArray[np.int64]:
+        """Stop the peers without a better model for `patience` rounds; return them."""
         if self._settings.patience is None:
             return np.zeros(0, dtype=np.int64)
-        # Of 100 validation samples the highest accuracy is soon reached, by luck; the loss goes on.
+        # With few validation samples the highest accuracy is soon reached by luck.
         by_loss = self._settings.best_by == "highest-accuracy"
         last = self._lowest_loss_round if by_loss else self.best_round
         waited = round_number - last >= self._settings.patience
-        stopping = np.flatnonzero(waited & ~self.stopped & ~self.tireless)
+        stopping = np.flatnonzero(waited & ~self.stopped & ~self.never_stops)
         self.stopped[stopping] = True
         return stopping
 
     @property
-    def everybody_stopped(self) -> bool:
-        """Whether nobody is left who could find anything better."""
-        return bool((self.stopped | self.tireless).all())
+    def all_stopped(self) -> bool:
+        """Whether no peer is left that could find a better model."""
+        return bool((self.stopped | self.never_stops).all())
 
-    def start_anew(self, round_number: int) -> None:
-        """Forget the bests and wake everybody up: the data have changed."""
+    def reset(self, round_number: int) -> None:
+        """Forget the best models and let all peers train again: the data have changed."""
         self.best_value[:] = np.inf
         # Patience counts from the last round on the old data.
         self.best_round[:] = round_number - 1
@@ -106,7 +106,7 @@ class Progress:
         """Take back what `save` returned."""
         self.best_value[:] = state["best_value"]
         self.best_round[:] = state["best_round"]
-        # Checkpoints of versions that knew no highest-accuracy have neither.
+        # Checkpoints of versions without highest-accuracy have neither.
         self._lowest_loss[:] = state.get("lowest_loss", self.best_value)
         self._lowest_loss_round[:] = state.get("lowest_loss_round", self.best_round)
         self.stopped[:] = state["stopped"].astype(bool)

@@ -1,7 +1,7 @@
-"""Records what peers believe about each other: the tables of their strategies, in some rounds.
+"""Records the estimates that peers have of each other's similarity, in some rounds.
 
-In the table `beliefs` a round of K peers has up to K(K−1) rows, which is why few rounds, and in
-large networks few peers, have to do.
+In the table `beliefs` a round of K peers has up to K(K−1) rows. Therefore only some rounds are
+recorded, and in large networks only some peers.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from coterie.runtime.settings import SimulationSettings
 from coterie.strategies.strategy import Estimates
 
 MAX_ROWS = 10_000
-"""How many rows a round may add: 100 peers tell everything they know."""
+"""Rows that a round may add: all estimates of 100 peers."""
 Peers = npt.NDArray[np.int64]
 
 
 def estimates_due(number: int, settings: SimulationSettings, *, is_last: bool) -> bool:
-    """Whether beliefs are recorded after this round."""
+    """Return whether estimates are recorded after this round."""
     wanted = settings.watch.beliefs
     if wanted == 0:
         return False
     return is_last or number % max(math.ceil(settings.rounds / wanted), 1) == 0
 
 
-def asked_peers(clusters: Peers) -> Peers:
-    """Return whose beliefs are recorded: everybody's, or a few of each of the true clusters (K,).
+def recorded_peers(clusters: Peers) -> Peers:
+    """Return the peers whose estimates are recorded: all, or some of each true cluster (K,).
 
-    They are the same in every round, and without a draw, so that nothing depends on the choice.
+    They are the same in every round and are not drawn, so no random number depends on the choice.
     """
     num_peers = len(clusters)
     count = min(num_peers, max(MAX_ROWS // max(num_peers - 1, 1), 1))
@@ -41,19 +41,19 @@ def asked_peers(clusters: Peers) -> Peers:
 
 
 def estimate_columns(
-    believed: Mapping[int, Estimates | None], clusters: Peers
+    estimates: Mapping[int, Estimates | None], clusters: Peers
 ) -> dict[str, npt.NDArray[Any]]:
-    """Return one row per peer and other peer it knows something about.
+    """Return one row per peer and other peer that it has an estimate of.
 
-    Values have the precision of float32, which halves the file and is more than anybody can see.
+    Values are rounded to float32, which halves the file.
     """
-    told = {peer: beliefs for peer, beliefs in believed.items() if beliefs is not None}
-    if not told:
+    known = {peer: each for peer, each in estimates.items() if each is not None}
+    if not known:
         return {}
-    counts = [len(beliefs.peers) for beliefs in told.values()]
-    peers = np.repeat(np.array(list(told), np.int64), counts)
+    counts = [len(each.peers) for each in known.values()]
+    peers = np.repeat(np.array(list(known), np.int64), counts)
     others, similarities, measured, probabilities = (
-        np.concatenate([getattr(beliefs, name) for beliefs in told.values()])
+        np.concatenate([getattr(each, name) for each in known.values()])
         for name in ("peers", "similarities", "measured", "probabilities")
     )
     return {

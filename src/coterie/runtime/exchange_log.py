@@ -1,4 +1,4 @@
-"""The log of one round's exchanges: who got what from whom, and what became of it."""
+"""The log of one round's exchanges: sender, receiver, size, delivery and merge weight."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import numpy.typing as npt
 from coterie.strategies.requests import PEERS, Message
 
 ID_BYTES = 32
-"""What a peer is named by outside: the SHA-256 of its public key."""
+"""The size of a peer's id on a real network: the SHA-256 of its public key."""
 SERVER = -1
 """The number that stands for the server in exchanges of server-side strategies."""
 
 
 def message_bytes(message: Message) -> int:
-    """Return how many bytes a message takes on its way, where peers have ids, not numbers."""
+    """Return the size of a message on a real network, where peers have ids instead of numbers."""
     return sum(
         array.size * ID_BYTES if name == PEERS else array.nbytes for name, array in message.items()
     )
@@ -37,7 +37,7 @@ class ExchangeLog:
     _last: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def add(self, kind: str, receiver: int, sender: int, num_bytes: int, delivered: bool) -> None:
-        """Note one model sent; `kind` is fetch, probe, push, download or upload."""
+        """Log one model sent; `kind` is fetch, probe, push, download or upload."""
         if delivered and kind != "probe":
             self._last[receiver, sender] = len(self.kind)
         self.kind.append(kind)
@@ -47,14 +47,14 @@ class ExchangeLog:
         self.delivered.append(delivered)
         self.weight.append(float("nan"))
 
-    def replied(self, receiver: int, sender: int, num_bytes: int) -> None:
-        """Add what a receiver told a sender to the bytes of the model it is about."""
+    def add_reply_bytes(self, receiver: int, sender: int, num_bytes: int) -> None:
+        """Add the bytes of a receiver's report to those of the model that it is about."""
         place = self._last.get((receiver, sender))
         if place is not None:
             self.num_bytes[place] += num_bytes
 
-    def merged(self, receiver: int, sender: int, weight: float) -> None:
-        """Note the weight with which the model last received from a sender was merged."""
+    def record_merge_weight(self, receiver: int, sender: int, weight: float) -> None:
+        """Record the weight with which the model last received from a sender was merged."""
         place = self._last.get((receiver, sender))
         if place is not None:
             self.weight[place] = weight
@@ -72,7 +72,7 @@ class ExchangeLog:
 
 
 def traffic(columns: dict[str, npt.NDArray[Any]], num_peers: int) -> dict[str, npt.NDArray[Any]]:
-    """Return models and bytes sent and received per peer, (K,); what was lost was still sent."""
+    """Return models and bytes sent and received per peer, (K,); lost models count as sent."""
     counts: dict[str, npt.NDArray[Any]] = {}
     for side, who, counted in (
         ("received", columns["receiver"], columns["delivered"]),
@@ -88,9 +88,9 @@ def traffic(columns: dict[str, npt.NDArray[Any]], num_peers: int) -> dict[str, n
 def chosen_statistics(
     chosen: Sequence[npt.NDArray[np.int64] | None], clusters: npt.NDArray[np.int64]
 ) -> dict[str, npt.NDArray[Any]]:
-    """Return, per peer that keeps a list of neighbours, how many of them are of its true cluster.
+    """Return, per peer with a list of neighbours, how many of them are of its true cluster.
 
-    `num_true` is how many there are to be found: the others of its cluster.
+    `num_true` is the number of other peers in its cluster.
     """
     lists = [(peer, listed) for peer, listed in enumerate(chosen) if listed is not None]
     peers = np.array([peer for peer, _ in lists], np.int64)

@@ -18,7 +18,7 @@ RECORDS = "records"
 """Under which name a checkpoint keeps them."""
 
 
-class Advancing(TypedDict, total=False):
+class LoopOptions(TypedDict, total=False):
     """How rounds are run: see `advance_to_end`."""
 
     checkpoint_every: int
@@ -32,7 +32,7 @@ def run_to_end(
     checkpoints: Checkpoints | None = None,
     *,
     tell: Tell = print,
-    **how: Unpack[Advancing],
+    **how: Unpack[LoopOptions],
 ) -> bool:
     """Resume, if there is something to, and advance until finished; see `advance_to_end`."""
     if checkpoints is not None:
@@ -51,16 +51,16 @@ def advance_to_end(
     asked_to_stop: Callable[[], bool] | None = None,
     records_in_checkpoints: bool = False,
 ) -> bool:
-    """Advance until finished. Whatever ends it, what was computed is on disk.
+    """Advance until finished; rounds that are done are on disk, however the run ends.
 
-    Returns whether it was asked to stop in the last round, when there was nothing left to stop.
+    Return whether a stop was asked for in the last round, when nothing was left to stop.
 
-    With `records_in_checkpoints` a checkpoint brings the records along that are not written yet:
-    one file per round instead of a dozen, for whoever saves every round.
+    With `records_in_checkpoints` a checkpoint holds the records that are not written yet:
+    one file per round instead of a dozen, for runs that save every round.
 
-    After a first Ctrl-C, SIGTERM or SIGHUP the round is finished and saved; a second one ends at
-    once and loses what came after the last checkpoint. With `asked_to_stop` the caller answers
-    signals.
+    After a first Ctrl-C, SIGTERM or SIGHUP the round is finished and saved; a second one ends the
+    run at once, which loses the rounds after the last checkpoint. With `asked_to_stop` the caller
+    answers signals.
     """
     with nullcontext(asked_to_stop) if asked_to_stop else stop_by_signal(tell) as asked:
         try:

@@ -1,4 +1,4 @@
-"""The peers' models and what is known about them between rounds."""
+"""The peers' models, their validation and tests."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from coterie.models.layout import Layout
 from coterie.models.vector import initial_vector
 from coterie.processes.shared_memory import shared_array
 from coterie.randomness import Key, key_bits
-from coterie.runtime.best_models import Bests, Peers
-from coterie.runtime.early_stopping import Progress
+from coterie.runtime.best_models import BestModels, Peers
+from coterie.runtime.early_stopping import EarlyStopping
 from coterie.runtime.round import Round
 from coterie.runtime.settings import BestRule, SimulationSettings
 from coterie.runtime.size_limits import check_models
@@ -36,13 +36,13 @@ from coterie.strategies.requests import Depth, Metric
 
 Part = Literal["validation", "test"]
 TRIALS_AT_ONCE = 64
-"""How many merged models are tried together; bounds the memory this takes."""
+"""Merges that are validated together without being done; bounds the memory."""
 
 
-class State:
+class ModelStore:
     """K peers as three K×P matrices: working, published and best models.
 
-    A fourth one only if the best by the other rule is wanted for comparison.
+    There is a fourth one only if the best models by the other rule are compared.
     """
 
     samples: list[PeerSamples]
@@ -64,8 +64,8 @@ class State:
         self.settings = settings
         self.layout = layout
         self.num_peers = world.num_peers
-        # A peer's number is the key of its draws: a run with more peers starts the first ones
-        # alike. A real peer, alone in its process, brings the key it has among all.
+        # The number of a peer is the key of its random draws, so that a run with more peers
+        # starts the first ones alike. A real peer has a key of its own.
         self.keys: Sequence[Key] = range(world.num_peers) if keys is None else keys
         check_models(
             world.num_peers, layout.size, num_server_models, compares_bests=settings.compare_bests
@@ -74,7 +74,7 @@ class State:
         self.current: Matrix = shared_array(shape, np.float32)
         self.published: Matrix = shared_array(shape, np.float32)
         self.server: Matrix = shared_array((num_server_models, layout.size), np.float32)
-        # Kept only for strategies that measure the change of models.
+        # Kept only for strategies that measure updates of models.
         self.initial: Matrix | None = None
         self.untrained: Matrix | None = None
         self.poisoning = Poisoning(settings.poison, world, layout, self.keys, settings.seed)
@@ -89,23 +89,23 @@ class State:
         self.network = Network(settings.network, world.num_peers, settings.seed)
         self._latest = np.full((2, world.num_peers), np.nan)
         self._validated: dict[int, Evaluation] = {}
-        """Of working models as they are now; whoever changes one says so by `changed`."""
+        """Validations of the present working models; see `forget_validation`."""
         common = settings.initialisation == "common"
         self._initialise(self.current, build, self.keys, common=common)
         every = range(num_server_models)
         self._initialise(self.server, build, every, common=common and not distinct_server_models)
         self._bests = self._make_bests(settings)
         self.restraint = Restraint(settings.training.epochs, world.num_peers)
-        self.progress.tireless = self.poisoning.peers
+        self.progress.never_stops = self.poisoning.peers
         self.enter(0)
         self.trainer = make_trainer(self.workspace)
 
-    def _make_bests(self, settings: SimulationSettings) -> dict[str, Bests]:
-        """Return the bests by the rule that counts, and those it is compared with."""
-        bests = {"best": Bests(settings.best, settings, self.current)}
+    def _make_bests(self, settings: SimulationSettings) -> dict[str, BestModels]:
+        """Return the best models by the configured rule, and those by the other if compared."""
+        bests = {"best": BestModels(settings.best, settings, self.current)}
         if settings.compare_bests:
             other: BestRule = "trained" if settings.best == "any" else "any"
-            bests["other_best"] = Bests(other, settings, self.current)
+            bests["other_best"] = BestModels(other, settings, self.current)
         self.workspace.matrices.update({name: each.models for name, each in bests.items()})
         return bests
 
@@ -115,8 +115,8 @@ class State:
         return self._bests["best"].models
 
     @property
-    def progress(self) -> Progress:
-        """How good the best models are, and who has stopped."""
+    def progress(self) -> EarlyStopping:
+        """The values of the best models, and which peers have stopped."""
         return self._bests["best"].progress
 
     def _initialise(
@@ -133,39 +133,39 @@ class State:
             rows[row] = start if common else initial_vector(build, bits)
 
     def keep_for(self, metrics: frozenset[Metric]) -> None:
-        """Keep what measuring these metrics will need."""
+        """Keep the models that these metrics need."""
         if "cosine-total-update" in metrics:
             self.initial = self.current.copy()
         if "cosine-last-update" in metrics:
             self.untrained = self.current.copy()
 
-    def trials(self) -> Matrix:
-        """Return room for models that are only tried, (rows, P)."""
+    def trial_models(self) -> Matrix:
+        """Return a matrix for merges that are only validated, (rows, P)."""
         if "trials" not in self.workspace.matrices:
             rows = min(self.num_peers, TRIALS_AT_ONCE)
             return self.workspace.allocate("trials", (rows, self.layout.size))
         return self.workspace.matrices["trials"]
 
     def enter(self, round_number: int) -> None:
-        """Put the data of a round's step before the peers."""
+        """Load the data of a round's step."""
         samples = self.world.enter(self.world.step_of(round_number))
         self.samples = self.poisoning.labelled(samples, round_number)
         self._validated.clear()
 
-    def changed(self, peers: Iterable[int]) -> None:
-        """Forget how good working models were, which are not what they were."""
+    def forget_validation(self, peers: Iterable[int]) -> None:
+        """Forget the validation of working models that have changed."""
         for peer in peers:
             self._validated.pop(int(peer), None)
 
-    def known(self, peer: int, evaluation: Evaluation) -> None:
-        """Take in how good a working model is on validation data, as it is now."""
+    def record_validation(self, peer: int, evaluation: Evaluation) -> None:
+        """Record the validation of a peer's present working model."""
         self._validated[peer] = evaluation
 
     def validation(self, peers: Iterable[int]) -> list[Evaluation]:
-        """Return what working models reach on validation data, as they are now."""
+        """Return the validation of the present working models."""
         wanted = [int(peer) for peer in peers]
         missing = [peer for peer in wanted if peer not in self._validated]
-        if missing:  # mostly they were measured together, and are asked for one by one
+        if missing:  # usually all were measured together before
             jobs = [
                 EvaluateJob(ModelReference("current", peer), self.samples[peer].validation)
                 for peer in missing
@@ -174,20 +174,20 @@ class State:
         return [self._validated[peer] for peer in wanted]
 
     def shift(self, now: Round) -> None:
-        """The data have changed: forget the bests, wake everybody, look at the models afresh."""
+        """Forget the best models, let all peers train, validate again: the data have changed."""
         for bests in self._bests.values():
-            bests.start_anew(self.current, now.number)
+            bests.reset(self.current, now.number)
         self.restraint.reset()
         now.stopped[:] = False
         self._latest[:] = means(self.validation(range(self.num_peers)))
 
     def begin(self, now: Round) -> None:
-        """Note how good the published models are before anything is merged."""
+        """Record the validation of the published models, before merging."""
         now.measures["validation_loss_before"][:] = self._latest[0]
         now.measures["validation_accuracy_before"][:] = self._latest[1]
 
     def validate_merged(self, now: Round, peers: Peers) -> None:
-        """Validate working models after merging, once a round; they may be bests already."""
+        """Validate working models after merging, once a round; they may become the best."""
         peers = peers[np.isnan(now.measures["validation_loss_merged"][peers])]
         values = means(self.validation(peers))
         self._note(now, "merged", peers, values)
@@ -196,16 +196,16 @@ class State:
                 bests.consider(self.current, peers, now.number, values)
 
     def validation_losses(self, peers: Peers) -> npt.NDArray[np.float64]:
-        """Return the validation losses of working models as they are now."""
+        """Return the validation losses of the present working models."""
         losses: npt.NDArray[np.float64] = means(self.validation(peers))[0]
         return losses
 
     def depth(self, last_layers: Depth) -> int | None:
-        """Return how many of the last layers are meant; None: all."""
+        """Return the number of last layers; None: all."""
         return self.layout.classifier_depth if last_layers == "classifier" else last_layers
 
-    def note_training(self, now: Round, losses: Mapping[int, float]) -> None:
-        """Note training losses; models that left the finite numbers end the run."""
+    def record_training_losses(self, now: Round, losses: Mapping[int, float]) -> None:
+        """Record training losses; a model that is not finite ends the run."""
         peers = np.array(list(losses), np.int64)
         now.measures["train_loss"][peers] = list(losses.values())
         broken = peers[~np.isfinite(now.measures["train_loss"][peers])]
@@ -218,7 +218,7 @@ class State:
             )
 
     def validate_trained(self, now: Round, peers: Peers) -> None:
-        """Validate what came out of a round; where nothing was merged, before counts as merged."""
+        """Validate models after a round; without a merge, `before` counts as `merged`."""
         merged = now.measures["validation_loss_merged"]
         alone = peers[np.isnan(merged[peers]) & ~now.merged[peers]]
         self._note(now, "merged", alone, self._latest[:, alone])
@@ -230,7 +230,7 @@ class State:
             bests.consider(self.current, peers, now.number, values)
 
     def test(self, now: Round) -> None:
-        """Test every best model on its peer's current distribution; unchanged ones only once."""
+        """Test every best model on its peer's current data; unchanged ones only once."""
         for name, bests in self._bests.items():
             outdated = np.flatnonzero(np.isnan(bests.tested[0]) & ~self.poisoning.peers)
             bests.tested[:, outdated] = self._evaluate(name, outdated, "test")
@@ -239,13 +239,13 @@ class State:
             now.measures[f"test_accuracy{suffix}"][:] = bests.tested[1]
 
     def validate_best(self) -> npt.NDArray[np.float64]:
-        """Return validation losses and accuracies of the best models, those tested, (2, K)."""
+        """Return validation losses and accuracies of the best models, (2, K)."""
         return self._evaluate("best", np.arange(self.num_peers), "validation")
 
     def validate_untrained(self, build: Callable[[], nn.Module]) -> npt.NDArray[np.float64]:
         """Return validation losses and accuracies of initial models, (2, K).
 
-        They take the place of the working models, which are lost.
+        They replace the working models.
         """
         common = self.settings.initialisation == "common"
         self._initialise(self.current, build, self.keys, common=common)

@@ -1,4 +1,4 @@
-"""Records what happens in a run: Parquet, in parts that are readable while the run goes on."""
+"""Records the rounds of a run as Parquet files, in parts that can be read during the run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FLUSH_SECONDS = 2.0
 
 
 class Recorder:
-    """Collects the rows of rounds; `flush` writes them, `finish` joins the parts to one file."""
+    """Collects rows of rounds; `flush` writes them, `finish` joins the parts to one file."""
 
     def __init__(self, run: Path | None = None) -> None:
         self._run = run
@@ -37,7 +37,7 @@ class Recorder:
                 open_folder(folder)
 
     def add(self, now: Round, seconds: tuple[float, float] | None = None) -> None:
-        """Take in a finished round; `seconds`: wall and CPU time of one that others have run."""
+        """Add a finished round; `seconds`: its wall and CPU time, if another process ran it."""
         clock = _clock()
         wall, cpu = seconds or (new - old for new, old in zip(clock, self._clock, strict=True))
         self._clock = clock
@@ -75,11 +75,11 @@ class Recorder:
         self._flushed = time.monotonic()
 
     def pending(self) -> dict[str, npt.NDArray[np.uint8]]:
-        """Return what has not been written yet, as bytes (n,) of each table that has any."""
+        """Return the rows that are not written yet, as bytes (n,) of each table with rows."""
         return {name: _packed(tables) for name, tables in self._rows.items() if tables}
 
     def take_back(self, pending: Mapping[str, npt.NDArray[np.uint8]]) -> None:
-        """Take in what `pending` returned, but for what was written after all."""
+        """Add the rows that `pending` returned, but for those that have been written since."""
         for name, packed in pending.items():
             with pa.ipc.open_stream(pa.py_buffer(packed.tobytes())) as stream:
                 table = stream.read_all()
@@ -90,7 +90,7 @@ class Recorder:
                 self._rounds = sorted({*self._rounds, *table["round"].to_pylist()})
 
     def flush_if_due(self) -> None:
-        """Write what has waited long enough for somebody to want to see it."""
+        """Write the rows if the last flush is long ago, for live views."""
         if time.monotonic() - self._flushed >= FLUSH_SECONDS:
             self.flush()
 
@@ -108,7 +108,7 @@ class Recorder:
                 (self._run / name).rmdir()
 
     def rewind(self, next_round: int) -> None:
-        """Forget what was recorded of `next_round` and later, before continuing from there."""
+        """Delete the rows of `next_round` and later, before the run continues from there."""
         if self._run is None:
             return
         for name in SCHEMAS:
@@ -122,7 +122,7 @@ class Recorder:
                 self._replace(name, whole, table.filter(pc.less(table["round"], next_round)))
 
     def _replace(self, name: str, whole: Path, table: pa.Table) -> None:
-        """Make a table one joined file, which counts until it is gone, then one part."""
+        """Write a table as one joined file, which counts while it exists, then as one part."""
         _write(whole.parent, whole.name, table)
         remove_files(parts_of(whole.parent, name))
         if table.num_rows:
@@ -136,7 +136,7 @@ def _write(folder: Path, name: str, table: pa.Table) -> None:
 
 
 def _filler(name: str, table: pa.Table) -> Callable[[BinaryIO], str]:
-    """Return what writes a table to a file of this name."""
+    """Return a function that writes a table to a file of this name."""
 
     def fill(file: BinaryIO) -> str:
         # One chunk, so that the bytes do not depend on how often the run was flushed.
@@ -172,7 +172,7 @@ def _clock() -> tuple[float, float]:
 
 
 def _cpu_seconds() -> float:
-    # psutil could find the workers too, but would look at all processes of the machine.
+    # psutil could find the workers too, but would read all processes of the machine.
     total = time.process_time()
     for worker in multiprocessing.active_children():
         with suppress(psutil.NoSuchProcess):  # it has just ended

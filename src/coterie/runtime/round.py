@@ -1,4 +1,4 @@
-"""What is known about one round while it runs, and what is recorded of it."""
+"""One round: who takes part, what is measured and exchanged, and the tables of it."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ MEASURES = (
     "test_loss_other",
     "test_accuracy_other",
 )
-"""Before: the published model, before merging. Test: the best model; other: the best by the other
-rule of what may become it. NaN: not measured."""
+"""before: the published model, before merging. test: the best model; other: the best model by the
+other rule. NaN: not measured."""
 
 
 @dataclass
@@ -43,20 +43,23 @@ class Round:
     step: int
     online: npt.NDArray[np.bool_]
     stopped: npt.NDArray[np.bool_]
-    truth: GroundTruth
+    truth: GroundTruth | None
+    """None: a real peer, which does not know it."""
     exchanges: ExchangeLog = field(default_factory=ExchangeLog)
     similarities: Columns = field(default_factory=dict)
-    """Of watched peers to all others, when the round began; empty if nobody was watched."""
+    """Similarities of watched peers to all others, when the round began; else empty."""
     chosen: list[npt.NDArray[np.int64] | None] = field(default_factory=list)
-    """The neighbours each peer stated when the round ended; None: it keeps no list."""
+    """Each peer's list of neighbours when the round ended; None: it keeps no list."""
     beliefs: Columns = field(default_factory=dict)
-    """What peers believed about each other when the round ended; empty if nobody was asked."""
+    """Estimates of each other's similarity when the round ended; empty if not recorded."""
     arrivals: Columns = field(default_factory=dict)
-    """How old models were that came over a real network; empty in a simulation."""
+    """The age of models from a real network; empty in a simulation."""
     listed: Columns = field(default_factory=dict)
-    """Whom a real peer has on its list of neighbours; empty in a simulation."""
+    """A real peer's list of neighbours; empty in a simulation."""
     efforts: Columns = field(default_factory=dict)
-    """What the round cost a real peer; empty in a simulation."""
+    """The time that the round took a real peer; empty in a simulation."""
+    num_known: int = 0
+    """Peers that a real peer has numbers for, its own included."""
 
     def __post_init__(self) -> None:
         self.merged = np.zeros(len(self.online), dtype=bool)
@@ -65,8 +68,15 @@ class Round:
 
     @property
     def active_peers(self) -> npt.NDArray[np.int64]:
-        """Those who take part: online and not stopped."""
+        """The peers that take part: online and not stopped."""
         return np.flatnonzero(self.online & ~self.stopped)
+
+    @property
+    def clusters(self) -> npt.NDArray[np.int64]:
+        """The clusters to record: the true ones (K,), or 0 for all peers of a real peer."""
+        if self.truth is None:
+            return np.zeros(max(self.num_known, len(self.online)), np.int64)
+        return self.truth.clusters
 
     def leave_out(self, poisoned: npt.NDArray[np.bool_]) -> None:
         """Mark poisoned peers (K,) and forget what was measured of them."""
@@ -78,7 +88,7 @@ class Round:
         """Return the columns of every table this round adds rows to."""
         optional = {
             "similarities": self.similarities,
-            "chosen_neighbours": chosen_statistics(self.chosen, self.truth.clusters),
+            "chosen_neighbours": chosen_statistics(self.chosen, self.clusters),
             "beliefs": self.beliefs,
             "arrivals": self.arrivals,
             "listed_neighbours": self.listed,
@@ -98,7 +108,7 @@ class Round:
             "round": np.full(num_peers, self.number, dtype=np.int32),
             "peer": np.arange(num_peers, dtype=np.int32),
             # A real peer knows of others than those here, who record for themselves.
-            "cluster": self.truth.clusters[:num_peers].astype(np.int32),
+            "cluster": self.clusters[:num_peers].astype(np.int32),
         }
         return {
             "metrics": {
@@ -107,7 +117,7 @@ class Round:
                 "status": np.array(STATUSES, dtype=object)[status],
                 "poisoned": self.poisoned,
                 **self.measures,
-                **_first(traffic(exchanges, len(self.truth.clusters)), num_peers),
+                **_first(traffic(exchanges, len(self.clusters)), num_peers),
             },
             "exchanges": {
                 "round": np.full(len(exchanges["kind"]), self.number, dtype=np.int32),
@@ -115,7 +125,7 @@ class Round:
             },
             "neighbours": {
                 **who,
-                **_first(neighbour_statistics(exchanges, self.truth.clusters), num_peers),
+                **_first(neighbour_statistics(exchanges, self.clusters), num_peers),
             },
         }
 

@@ -16,7 +16,7 @@ from coterie.models.layout import Layout
 from coterie.randomness import Key
 from coterie.runtime.best_models import Peers
 from coterie.runtime.estimates import estimates_due
-from coterie.runtime.model_store import State
+from coterie.runtime.model_store import ModelStore
 from coterie.runtime.round import Round
 from coterie.runtime.settings import SimulationSettings
 from coterie.runtime.size_limits import MAX_THREADS, check_epochs
@@ -36,8 +36,8 @@ class AnyRuntime(Protocol):
     def serve_best(self, peers: Peers) -> None:
         """Publish the best models of peers that have just stopped."""
 
-    def note_beliefs(self, now: Round) -> None:
-        """Record what peers estimate about each other."""
+    def record_estimates(self, now: Round) -> None:
+        """Record the peers' estimates of each other."""
 
     def save(self) -> dict[str, Any]:
         """Return what must survive between rounds, as plain data."""
@@ -55,7 +55,7 @@ class RoundRunner:
         build: Callable[[], nn.Module],
         strategy: Strategy | ServerStrategy,
         settings: SimulationSettings,
-        make_runtime: Callable[[State], AnyRuntime],
+        make_runtime: Callable[[ModelStore], AnyRuntime],
         *,
         threads: int = 1,
         tell: Tell = print,
@@ -70,7 +70,7 @@ class RoundRunner:
         self.next_round = 0
         self._tell = tell
         self._build = build
-        self.state = State(
+        self.state = ModelStore(
             world,
             build,
             Layout.of(build()),
@@ -115,8 +115,8 @@ class RoundRunner:
         if self.next_round > self.settings.rounds:
             return True
         last_step = self.world.step_of(self.settings.rounds)
-        everybody_stopped = self.state.progress.everybody_stopped
-        return everybody_stopped and self.world.step_of(self.next_round) == last_step
+        all_stopped = self.state.progress.all_stopped
+        return all_stopped and self.world.step_of(self.next_round) == last_step
 
     def advance(self) -> Round:
         """Run the next round and return what happened; round 0 is the initial training."""
@@ -125,23 +125,24 @@ class RoundRunner:
             self._runtime.start(now)
         else:
             self._runtime.run(now)
-        self._runtime.serve_best(self.state.progress.stop_impatient(now.number))
+        self._runtime.serve_best(self.state.progress.stop_early(now.number))
         self.next_round += 1
         if self._is_test_round(now.number):
             self.state.test(now)
         if estimates_due(now.number, self.settings, is_last=self.finished):
-            self._runtime.note_beliefs(now)
+            self._runtime.record_estimates(now)
         now.leave_out(self.state.poisoning.peers)
         return now
 
     def _begin(self, number: int) -> Round:
         step = self.world.step_of(number)
+        truth = GroundTruth(self.world.clusters(step)) if self.world.has_true_clusters else None
         now = Round(
             number=number,
             step=step,
             online=self.state.network.begin(number) & self.state.poisoning.present(number),
             stopped=self.state.progress.stopped.copy(),
-            truth=GroundTruth(self.world.clusters(step)),
+            truth=truth,
         )
         is_new = number > 0 and step != self.world.step_of(number - 1)
         if is_new or self.state.poisoning.relabels(number):

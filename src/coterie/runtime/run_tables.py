@@ -1,8 +1,8 @@
-"""The tables of a run: their columns, and reading them while the run goes on or after it.
+"""The tables of a run: their columns, and reading them during or after the run.
 
-A run folder holds each table as `NAME.parquet` once the run has finished, and until then as parts
-in the folder `NAME/`, named by their first and last round. A table that had nothing to record, such
-as `similarities` when nobody was watched, is not there.
+A run folder holds each table as `NAME.parquet` once the run has finished. Until then it holds parts
+in the folder `NAME/`, named by their first and last round. A table without rows, such as
+`similarities` when no peer is watched, has no file.
 """
 
 from __future__ import annotations
@@ -113,15 +113,15 @@ SCHEMAS = {
 
 
 YOUNGER = {"poisoned": False, "test_loss_other": math.nan, "test_accuracy_other": math.nan}
-"""Columns that older runs did not record, and what they would have recorded."""
+"""Columns that older runs lack, and the values that stand for them."""
 
 
 def read_table(run: Path, name: str) -> pa.Table:
-    """Return a table of a run, as far as it has been recorded."""
+    """Return all recorded rows of a table."""
     try:
         with suppress(FileNotFoundError):
             return _read(run, name)
-        # The run was just joining its parts to one file.
+        # The run was joining its parts to one file.
         return _read(run, name)
     except (OSError, pa.ArrowException) as error:
         raise StorageError(
@@ -138,12 +138,12 @@ def _read(run: Path, name: str) -> pa.Table:
 
 
 def read_file(path: Path, name: str, *, use_threads: bool = True) -> pa.Table:
-    """Return a table, or a part of it, from its file; what is younger than it is filled in."""
-    # Opened here: arrow takes folders for tables, and names that are no text for nothing at all.
+    """Return a table, or a part of it, from its file; columns that it lacks are filled in."""
+    # Opened here: arrow would read a folder as a table, and cannot open names that are not text.
     with path.open("rb") as file:
         table = pq.read_table(file, schema=SCHEMAS[name], use_threads=use_threads)
     for place, column in enumerate(table.column_names):
-        # A column that is not in the file comes as nulls; single nulls are a damage.
+        # A column that is not in the file comes as nulls; single nulls are damage.
         if column in YOUNGER and table[column].null_count == table.num_rows:
             filled = table[column].fill_null(YOUNGER[column])
             table = table.set_column(place, SCHEMAS[name].field(column), filled)
@@ -158,5 +158,5 @@ def parts_of(run: Path, name: str) -> list[Path]:
 
 
 def is_part(name: str) -> bool:
-    """Whether a file is called as a part is, by its first and last round; others are not ours."""
+    """Return whether a file has the name of a part; other files are not ours."""
     return _PART.fullmatch(name) is not None

@@ -1,4 +1,4 @@
-"""Measures models for peers: on a judge's training data, or by weights against the judge's own."""
+"""Scores models: on a peer's training data, or by their weights against the peer's own model."""
 
 from __future__ import annotations
 
@@ -11,76 +11,82 @@ import numpy.typing as npt
 
 from coterie.errors import StrategyError
 from coterie.learning.trainer import EvaluateJob, Matrix, ModelReference
-from coterie.runtime.model_store import State
+from coterie.runtime.model_store import ModelStore
 from coterie.strategies.requests import Metric
 
 
 @dataclass(frozen=True)
-class Question:
-    """How good, or how similar, is a peer's published model in the eyes of a judge?"""
+class ScoreJob:
+    """Score the published model of one peer for another peer."""
 
     model: int
-    judge: int
+    """The peer whose model is scored."""
+    scorer: int
+    """The peer whose data or model it is scored with."""
     metric: Metric
 
 
 Known = dict[tuple[int, int], tuple[float, float]]
-"""Loss and accuracy of (model, judge), as far as they have been measured."""
+"""Loss and accuracy of (model, scorer), as far as they have been measured."""
 
 
-def measure(state: State, questions: Sequence[Question], known: Known | None = None) -> list[float]:
-    """Answer all questions together; NaN where there is no answer.
+def measure(
+    state: ModelStore, score_jobs: Sequence[ScoreJob], known: Known | None = None
+) -> list[float]:
+    """Score all models together; NaN where a metric is undefined.
 
-    What is `known` already is not evaluated again, and what was evaluated is added to it.
+    Models in `known` are not evaluated again, and new evaluations are added to it.
     """
     known = {} if known is None else known
-    values = np.full(len(questions), np.nan)
-    on_data = [n for n, q in enumerate(questions) if q.metric in ("loss", "accuracy")]
-    _evaluate(state, ((questions[n].model, questions[n].judge) for n in on_data), known)
+    values = np.full(len(score_jobs), np.nan)
+    on_data = [n for n, q in enumerate(score_jobs) if q.metric in ("loss", "accuracy")]
+    _evaluate(state, ((score_jobs[n].model, score_jobs[n].scorer) for n in on_data), known)
     for n in on_data:
-        loss, accuracy = known[questions[n].model, questions[n].judge]
-        values[n] = loss if questions[n].metric == "loss" else accuracy
+        loss, accuracy = known[score_jobs[n].model, score_jobs[n].scorer]
+        values[n] = loss if score_jobs[n].metric == "loss" else accuracy
     squares: dict[tuple[Metric, int], np.float64] = {}
-    for n in sorted(set(range(len(questions))) - set(on_data)):
-        values[n] = _by_weights(state, questions[n], squares)
+    for n in sorted(set(range(len(score_jobs))) - set(on_data)):
+        values[n] = _by_weights(state, score_jobs[n], squares)
     return [float(value) for value in values]
 
 
-def _evaluate(state: State, pairs: Iterable[tuple[int, int]], known: Known) -> None:
-    """Evaluate models on their judges' training data, all that are not known yet at once."""
+def _evaluate(state: ModelStore, pairs: Iterable[tuple[int, int]], known: Known) -> None:
+    """Evaluate the models that are not known yet on their scorers' training data, all at once."""
     new = [pair for pair in dict.fromkeys(pairs) if pair not in known]
     jobs = [
-        EvaluateJob(ModelReference("published", model), state.samples[judge].train)
-        for model, judge in new
+        EvaluateJob(ModelReference("published", model), state.samples[scorer].train)
+        for model, scorer in new
     ]
     for pair, result in zip(new, state.trainer.evaluate(jobs), strict=True):
         known[pair] = result.loss, result.accuracy
 
 
-def scores(state: State, judge: int, models: Sequence[int], metric: Metric) -> dict[int, float]:
-    """Return the values of several models in one judge's eyes; those without are left out."""
-    values = measure(state, [Question(model, judge, metric) for model in models])
+def scores(
+    state: ModelStore, scorer: int, models: Sequence[int], metric: Metric
+) -> dict[int, float]:
+    """Return the scores of several models for one peer; undefined ones are left out."""
+    values = measure(state, [ScoreJob(model, scorer, metric) for model in models])
     return {
         model: value for model, value in zip(models, values, strict=True) if not math.isnan(value)
     }
 
 
 def _by_weights(
-    state: State, question: Question, squares: dict[tuple[Metric, int], np.float64]
+    state: ModelStore, job: ScoreJob, squares: dict[tuple[Metric, int], np.float64]
 ) -> float:
-    """Compare two models; squared lengths are kept for the next questions, vectors are not."""
-    metric = question.metric
-    one, other = (_vector(state, peer, metric) for peer in (question.model, question.judge))
+    """Compare two models; squared lengths are kept for the next jobs, vectors are not."""
+    metric = job.metric
+    one, other = (_vector(state, peer, metric) for peer in (job.model, job.scorer))
     if metric == "distance":
         return distance(one, other)
-    for peer, vector in ((question.model, one), (question.judge, other)):
+    for peer, vector in ((job.model, one), (job.scorer, other)):
         if (metric, peer) not in squares:
             squares[metric, peer] = _dot(vector, vector)
-    return cosine(one, other, squares[metric, question.model] * squares[metric, question.judge])
+    return cosine(one, other, squares[metric, job.model] * squares[metric, job.scorer])
 
 
-def _vector(state: State, peer: int, metric: Metric) -> Matrix:
-    """Return what is compared of a peer's published model (P,): its weights, or their change."""
+def _vector(state: ModelStore, peer: int, metric: Metric) -> Matrix:
+    """Return the vector that is compared (P,): a published model's weights or its update."""
     published: Matrix = state.published[peer]
     if metric in ("cosine", "distance"):
         return published

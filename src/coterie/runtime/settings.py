@@ -1,4 +1,4 @@
-"""The settings of a simulation: everything but data, model and strategy."""
+"""The settings of rounds: everything but data, model and strategy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from coterie.attacks.poison_settings import PoisonSettings
 from coterie.errors import ConfigError
-from coterie.learning.trainer import TrainingSettings
+from coterie.learning.settings import TrainingSettings
 from coterie.settings import Settings
 from coterie.strategies.parts.similarity import Similarity
 
@@ -33,9 +33,9 @@ class Absence(Settings):
 
 
 class NetworkSettings(Settings):
-    """What goes wrong on the network.
+    """Failures of the simulated network.
 
-    An offline peer takes no part in a round: it neither asks nor answers nor trains.
+    An offline peer takes no part in a round: it does not fetch, answer or train.
     """
 
     offline_probability: float = Field(0.0, ge=0, le=1)
@@ -56,11 +56,11 @@ class NetworkSettings(Settings):
 
 
 class WatchSettings(Settings):
-    """What is recorded of similarities: true ones of watched peers, and what peers believe.
+    """Which similarities are recorded: true ones of watched peers, and the peers' own estimates.
 
-    True similarity to everybody else is measured for the peers named, and takes time; beliefs are
-    what strategies keep in their tables anyway. Neither changes a result. Strategies with a server
-    have nobody to watch.
+    The true similarity to all other peers is measured for the watched peers, and takes time. The
+    estimates are in the tables of the strategies anyway. Neither changes a result. Strategies with
+    a server keep no estimates.
     """
 
     peers: tuple[Annotated[int, Field(ge=0)], ...] = ()
@@ -77,8 +77,8 @@ class WatchSettings(Settings):
     every: int = Field(1, ge=1)
     """Rounds between measurements."""
     beliefs: int = Field(20, ge=0)
-    """In about how many rounds the peers' own tables are recorded, evenly spaced, and in the last;
-    0: never. Of more than 100 peers only as many as make 200,000 rows in 20 rounds."""
+    """About how many rounds the peers' estimates are recorded in, evenly spaced, and in the last;
+    0: never. With more than 100 peers, only as many peers as make 200,000 rows in 20 rounds."""
 
     @field_validator("peers", "metrics")
     @classmethod
@@ -88,7 +88,7 @@ class WatchSettings(Settings):
         return values
 
     def check(self, num_peers: int) -> None:
-        """Raise a ConfigError if somebody is to be watched who does not exist."""
+        """Raise a ConfigError if a watched peer does not exist."""
         for peer in self.peers:
             if peer >= num_peers:
                 raise ConfigError(
@@ -98,14 +98,14 @@ class WatchSettings(Settings):
 
 
 class SimulationSettings(Settings):
-    """How rounds are run and what is remembered of them."""
+    """How rounds are run, and which models are kept and tested."""
 
     rounds: int = Field(50, ge=0, le=2**31 - 1)
     """Rounds of exchange, merge and training, after the initial training, which is round 0."""
     seed: int = Field(0, ge=0)
-    """What every random draw depends on."""
+    """All random draws depend on it."""
     schedule: Literal["synchronous", "sequential"] = "synchronous"
-    """Synchronous: everybody sees the models of the round before. Sequential: peers act in turn."""
+    """synchronous: all peers see the models of the round before; sequential: peers act in turn."""
     initialisation: Literal["common", "independent"] = "common"
     """Whether all peers start from the same random weights."""
     best: BestRule = "any"
@@ -113,7 +113,7 @@ class SimulationSettings(Settings):
     compare_bests: bool = False
     """Whether the best by the other rule is kept and tested as well; takes memory and time."""
     best_by: BestBy = "loss"
-    """What makes a model a peer's best. loss: the lowest validation loss. accuracy: the highest
+    """How a peer's best model is chosen. loss: the lowest validation loss. accuracy: the highest
     validation accuracy, averaged over the last 5 validations (PENS). highest-accuracy: the highest
     single validation accuracy (Hagander & Ihre-Thomason 2024)."""
     patience: int | None = Field(None, ge=1)

@@ -1,4 +1,4 @@
-"""Refuses by arithmetic what this computer cannot hold, before anything is allocated."""
+"""Refuses sizes that this computer cannot hold, before anything is allocated."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from coterie.errors import ConfigError
 MAX_RUNS = 10_000
 """How many runs one command may ask for."""
 MAX_THREADS = 1024
-"""How many threads or processes train at the same time at most."""
+"""Threads or processes that may train at the same time."""
 VALUE_BYTES, ROW_BYTES = 4, 8
 """The size of a model's value, and of the number of a sample."""
 MATRICES = 3
@@ -17,7 +17,7 @@ MATRICES = 3
 
 
 def check_number_of_runs(count: int, what: str) -> None:
-    """Refuse more runs than anybody could wait for."""
+    """Refuse too many runs."""
     if count > MAX_RUNS:
         raise ConfigError(
             f"{what} are {count:,} runs; one command makes at most {MAX_RUNS:,}. Ask for fewer, or "
@@ -45,7 +45,7 @@ def check_models(
 
 
 def check_epochs(epochs: int, train_size: int, key: str) -> None:
-    """Refuse more epochs than an order of samples can be drawn for."""
+    """Refuse more epochs than memory holds an order of samples for."""
     check_memory(
         epochs * train_size * ROW_BYTES,
         f"{key} = {epochs:,}: the order of {train_size:,} samples in all epochs",

@@ -1,6 +1,6 @@
-"""Watches chosen peers: how similar everybody really is to them, whether or not they asked.
+"""Measures how similar all other peers really are to watched peers.
 
-What is recorded is what the peer would have measured in this round, had it fetched all others.
+It is the similarity that the peer would have measured, had it fetched all models in this round.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from coterie.runtime.model_store import State
+from coterie.runtime.model_store import ModelStore
 from coterie.runtime.scoring import scores
 from coterie.runtime.settings import WatchSettings
 from coterie.strategies.parts.similarity import (
@@ -24,14 +24,16 @@ from coterie.strategies.requests import Metric, Offer, Score
 
 
 def watched_measurements(watch: WatchSettings) -> frozenset[Metric]:
-    """Return the measurements that watching needs; none if nobody is watched."""
+    """Return the metrics that watching needs; none without watched peers."""
     if not watch.peers:
         return frozenset()
     return frozenset().union(*(metrics_for(each, watch.alpha) for each in watch.metrics))
 
 
-def true_similarities(state: State, clusters: npt.NDArray[np.int64]) -> dict[str, npt.NDArray[Any]]:
-    """Return one row per watched peer, metric and other peer; what has no answer has no row."""
+def true_similarities(
+    state: ModelStore, clusters: npt.NDArray[np.int64]
+) -> dict[str, npt.NDArray[Any]]:
+    """Return one row per watched peer, metric and other peer; undefined values have no row."""
     watch = state.settings.watch
     rows = [
         (peer, other, metric, value)
@@ -50,14 +52,14 @@ def true_similarities(state: State, clusters: npt.NDArray[np.int64]) -> dict[str
     }
 
 
-def _similarities(state: State, peer: int, similarity: Similarity, alpha: float) -> Scores:
+def _similarities(state: ModelStore, peer: int, similarity: Similarity, alpha: float) -> Scores:
     others = (other for other in range(state.num_peers) if other != peer)
     offers = [Offer(other, len(state.samples[other].train), {}) for other in others]
     return _answered(state, peer, measure_similarities(offers, similarity, alpha))
 
 
-def _answered(state: State, judge: int, measuring: SimilarityPlan) -> Scores:
-    """Answer what a measuring asks for, without a network in between; return its result."""
+def _answered(state: ModelStore, scorer: int, measuring: SimilarityPlan) -> Scores:
+    """Answer the requests of a measurement without a network; return its result."""
     answer: Scores | None = None
     while True:
         try:
@@ -68,4 +70,4 @@ def _answered(state: State, judge: int, measuring: SimilarityPlan) -> Scores:
         if not isinstance(request, Score):
             raise TypeError(f"A measuring asked for {request!r}; only Score can be answered here.")
         models = [offer.peer for offer in request.offers]
-        answer = scores(state, judge, models, request.metric)
+        answer = scores(state, scorer, models, request.metric)

@@ -1,4 +1,4 @@
-"""The simulated network: who is reachable in a round and which messages arrive."""
+"""The simulated network: which peers are online in a round and which messages arrive."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Network:
         self._losses: dict[int, np.random.Generator] = {}
 
     def begin(self, round_number: int) -> npt.NDArray[np.bool_]:
-        """Start a round; return who is online, (K,). Everybody is in round 0."""
+        """Start a round; return the peers that are online, (K,). All are in round 0."""
         self._round = round_number
         self._losses.clear()
         online = np.ones(self._num_peers, dtype=bool)

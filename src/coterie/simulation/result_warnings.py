@@ -1,4 +1,4 @@
-"""What makes the results of a run worthless: nothing was trained, or nothing was learned."""
+"""Warnings about the results of a run: nothing was trained, or nothing was learned."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from coterie.data.pools import Samples
 from coterie.simulation.simulation import Simulation
 
 DEVIATIONS = 2.0
-"""By how many standard errors of the test data models have to be better than guessing."""
+"""Standard errors of the test data by which models have to be better than guessing."""
 LEAST_GAIN = 1e-3
-"""What part of its initial loss training has to take away."""
+"""The share of the initial loss that training has to remove."""
 Values = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Guess:
-    """What the best answer that is the same for all samples reaches, a mean over peers."""
+    """The best constant answer for all samples, as a mean over peers."""
 
     value: float
     """An accuracy, or a mean squared error."""
@@ -30,14 +30,14 @@ class Guess:
     """Its standard error, from the number of different test samples."""
 
 
-def concerns(simulation: Simulation, metrics: pa.Table) -> tuple[str, ...]:
-    """Return warnings, one sentence or two each, about a run that has come to its end.
+def find_warnings(simulation: Simulation, metrics: pa.Table) -> tuple[str, ...]:
+    """Return warnings, one sentence or two each, about a finished run.
 
-    The working models are lost: the initial ones take their place.
+    The initial models replace the working models.
     """
     if simulation.settings.rounds == 0:
         return (
-            "The run has no rounds, so peers exchanged nothing: these are the models of before the "
+            "The run has no rounds, so peers exchanged nothing: these are the models before the "
             "first round.",
         )
     honest = ~simulation.state.poisoning.peers
@@ -48,7 +48,7 @@ def concerns(simulation: Simulation, metrics: pa.Table) -> tuple[str, ...]:
 
 
 def best_guess(simulation: Simulation, honest: npt.NDArray[np.bool_]) -> Guess:
-    """Return what guessing reaches on peers' own test data: their most common label, or mean."""
+    """Return the result of guessing on the peers' test data: the most common label, or the mean."""
     known: dict[tuple[int, int, int, int], tuple[float, int]] = {}
     values = []
     for peer in np.flatnonzero(honest):
@@ -112,6 +112,6 @@ def _suspects(simulation: Simulation) -> str:
 
 
 def _known(values: Values) -> Values:
-    """Return what is known, or one NaN."""
+    """Return the values that are not NaN, or one NaN."""
     known = values[~np.isnan(values)]
     return known if len(known) else np.array([np.nan])

@@ -1,4 +1,4 @@
-"""Answers the requests of server-side strategies, the yardsticks with a server in the middle."""
+"""Answers the requests of strategies with a server, the baselines with a server in the middle."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from coterie.learning.trainer import EvaluateJob, ModelReference, TrainJob
 from coterie.randomness import generator, key_bits
 from coterie.runtime.best_models import Peers
 from coterie.runtime.exchange_log import SERVER
-from coterie.runtime.model_store import State
+from coterie.runtime.model_store import ModelStore
 from coterie.runtime.round import Round
 from coterie.strategies.server.server_strategy import (
     Aggregate,
@@ -28,14 +28,14 @@ Answer: TypeAlias = dict[int, float] | dict[int, list[float]] | None
 
 
 class ServerRuntime:
-    """Drives the rounds of a server; peers only train what they are sent."""
+    """Runs the rounds of a server; clients only train the models they are sent."""
 
-    def __init__(self, state: State, strategy: ServerStrategy) -> None:
+    def __init__(self, state: ModelStore, strategy: ServerStrategy) -> None:
         self._state = state
         self.strategy = strategy
 
     def start(self, now: Round) -> None:
-        """Round 0: everybody looks at the untrained models."""
+        """Run round 0: all clients validate the untrained models."""
         self._finish(now, np.arange(self._state.num_peers))
 
     def run(self, now: Round) -> None:
@@ -57,11 +57,11 @@ class ServerRuntime:
             answer = self._answer(now, request)
         self._finish(now, now.active_peers)
 
-    def note_beliefs(self, now: Round) -> None:
-        """Nobody has to believe anything about others: a server decides."""
+    def record_estimates(self, now: Round) -> None:
+        """Record nothing: clients keep no estimates of each other."""
 
     def serve_best(self, peers: Peers) -> None:
-        """Nobody serves models here: a stopped peer just keeps its best."""
+        """Publish nothing: a stopped client just keeps its best model."""
 
     def save(self) -> dict[str, Any]:
         """Return what must survive between rounds, as plain data."""
@@ -71,7 +71,7 @@ class ServerRuntime:
         """Take back what `save` returned."""
         self.strategy.restore(saved["strategies"][0])
 
-    def _truth(self, truth: GroundTruth) -> GroundTruth | None:
+    def _truth(self, truth: GroundTruth | None) -> GroundTruth | None:
         return truth if self.strategy.uses_ground_truth else None
 
     def _answer(self, now: Round, request: ServerRequest) -> Answer:
@@ -101,8 +101,8 @@ class ServerRuntime:
                     )
                 )
         losses = state.trainer.train(jobs)
-        state.changed(clients)
-        state.note_training(now, dict(zip(clients, losses, strict=True)))
+        state.forget_validation(clients)
+        state.record_training_losses(now, dict(zip(clients, losses, strict=True)))
         returned = {}
         for client in clients:
             delivered = state.network.delivers(client)
@@ -159,12 +159,12 @@ class ServerRuntime:
             )
         losses = state.trainer.train(jobs)
         for peers, loss in zip(request.pools.values(), losses, strict=True):
-            state.note_training(now, dict.fromkeys(peers, loss))
+            state.record_training_losses(now, dict.fromkeys(peers, loss))
 
     def _finish(self, now: Round, peers: Peers) -> None:
         """Give every peer its server model and validate it there."""
         for peer in peers:
             model = self.strategy.model_of(int(peer), self._truth(now.truth))
             self._state.current[peer] = self._state.server[model]
-        self._state.changed(peers)
+        self._state.forget_validation(peers)
         self._state.validate_trained(now, peers)

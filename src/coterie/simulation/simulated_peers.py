@@ -1,4 +1,4 @@
-"""The simulator's runtime: steps many peers together and answers equal requests at once."""
+"""The runtime of simulated peers: steps them together and answers equal requests at once."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from coterie.learning.trainer import Matrix, ModelReference
 from coterie.randomness import generator
 from coterie.runtime.best_models import Peers
 from coterie.runtime.driver import NUMBER_BYTES, Answers, Runtime
-from coterie.runtime.estimates import asked_peers
+from coterie.runtime.estimates import recorded_peers
 from coterie.runtime.exchange_log import message_bytes
-from coterie.runtime.model_store import State
+from coterie.runtime.model_store import ModelStore
 from coterie.runtime.round import Round
-from coterie.runtime.scoring import Known, Question, measure
+from coterie.runtime.scoring import Known, ScoreJob, measure
 from coterie.runtime.true_similarity import true_similarities, watched_measurements
 from coterie.strategies.requests import (
     AskScore,
@@ -32,51 +32,50 @@ from coterie.strategies.strategy import Strategy
 
 
 class PeerRuntime(Runtime):
-    """Drives the rounds of many peers; each strategy sees just what a real peer would."""
+    """Runs the rounds of many peers; each strategy sees what a real peer would see."""
 
-    def __init__(self, state: State, strategies: list[Strategy]) -> None:
+    def __init__(self, state: ModelStore, strategies: list[Strategy]) -> None:
         super().__init__(state, strategies)
         state.settings.watch.check(state.num_peers)
         asked = (strategy.required_metrics() for strategy in strategies)
         state.keep_for(watched_measurements(state.settings.watch).union(*asked))
-        self._recorded = asked_peers(state.world.clusters(0))
+        self._recorded = recorded_peers(state.world.clusters(0))
         self._inboxes: list[dict[int, Matrix]] = [{} for _ in strategies]
         self._told: list[dict[int, float]] = [{} for _ in strategies]
         self._being_told: list[dict[int, float]] = [{} for _ in strategies]
-        """In this round, to be heard in the next."""
+        """Reports of this round, which arrive in the next."""
         # PENS asks the same peers several times within a round: one evaluation answers them all.
         self._evaluated: Known = {}
 
     def _known(self) -> Peers:
-        return self._everybody
+        return self._all_peers
 
     def _exists(self, peer: int) -> bool:
         return 0 <= peer < self._state.num_peers
 
-    def _asked(self) -> Peers:
+    def _recorded_peers(self) -> Peers:
         return self._recorded
 
     def _watch(self, now: Round) -> None:
         watch = self._state.settings.watch
         if watch.peers and now.number % watch.every == 0:
-            now.similarities = true_similarities(self._state, now.truth.clusters)
+            now.similarities = true_similarities(self._state, now.clusters)
 
     def _run(self, now: Round) -> None:
         self._watch(now)
         active = now.active_peers
         if self._state.settings.schedule == "synchronous":
             self._turn(now, active)
-            # What was pushed to somebody who did not take it is gone with the round.
+            # Pushed models that were not received are lost at the end of the round.
             self._inboxes = [{} for _ in self._inboxes]
-            self._pass_on()
+            self._deliver_reports()
             return
         for peer in generator(self._state.settings.seed, "order", now.number).permutation(active):
             self._turn(now, np.array([peer]))
+            self._deliver_reports()
 
-            self._pass_on()
-
-    def _pass_on(self) -> None:
-        """Let everybody hear what they were told."""
+    def _deliver_reports(self) -> None:
+        """Deliver the reports of this round."""
         for told, new in zip(self._told, self._being_told, strict=True):
             told.update(new)
             new.clear()
@@ -88,7 +87,7 @@ class PeerRuntime(Runtime):
 
     def _keep_untrained(self, now: Round, peer: int) -> None:
         poisoning = self._state.poisoning
-        if not poisoning.is_stale(peer, now.number):  # its change is as old as its model
+        if not poisoning.is_stale(peer, now.number):  # its update is as old as its model
             super()._keep_untrained(now, peer)
         poisoning.note_merged(peer, now.number, self._state.current[peer])
 
@@ -102,7 +101,7 @@ class PeerRuntime(Runtime):
     def _transmit(
         self, now: Round, kind: str, asker: int, receiver: int, sender: int, extra_bytes: int = 0
     ) -> bool:
-        """Send one model over the network and note it; return whether it arrived."""
+        """Send one model over the network and log it; return whether it arrived."""
         other = sender if asker == receiver else receiver
         if not now.online[other]:
             return False
@@ -127,7 +126,7 @@ class PeerRuntime(Runtime):
         return answers
 
     def _num_updates(self, peer: int) -> int:
-        """Return how many vectors of changes a peer needs beside each model it fetches."""
+        """Return how many vectors of updates a peer needs beside each model it fetches."""
         needs = self.strategies[peer].required_metrics()
         from_others = self._state.settings.initialisation == "independent"
         return ("cosine-last-update" in needs) + ("cosine-total-update" in needs and from_others)
@@ -136,30 +135,30 @@ class PeerRuntime(Runtime):
         return Offer(sender, len(self._state.samples[sender].train), self._messages[sender])
 
     def _score(self, now: Round, requests: dict[int, Score]) -> Answers:
-        questions, places = [], []
+        jobs, places = [], []
         for peer, request in requests.items():
             for offer in request.offers:
                 if offer.peer not in self._fetched[peer]:
                     raise self._broken(now, peer, f"scored peer {offer.peer} without a fetch")
-                questions.append(Question(offer.peer, judge=peer, metric=request.metric))
+                jobs.append(ScoreJob(offer.peer, scorer=peer, metric=request.metric))
                 places.append((peer, offer.peer))
-        return self._measure(requests, questions, places)
+        return self._measure(requests, jobs, places)
 
     def _ask_score(self, now: Round, requests: dict[int, AskScore]) -> Answers:
-        questions, places = [], []
+        jobs, places = [], []
         for peer, request in requests.items():
             self._check_targets(now, peer, request)
-            for judge in request.peers:
-                if self._transmit(now, "probe", peer, judge, peer):
-                    questions.append(Question(peer, judge=judge, metric=request.metric))
-                    places.append((peer, judge))
-        return self._measure(requests, questions, places)
+            for scorer in request.peers:
+                if self._transmit(now, "probe", peer, scorer, peer):
+                    jobs.append(ScoreJob(peer, scorer=scorer, metric=request.metric))
+                    places.append((peer, scorer))
+        return self._measure(requests, jobs, places)
 
     def _measure(
-        self, requests: Iterable[int], questions: list[Question], places: list[tuple[int, int]]
+        self, requests: Iterable[int], jobs: list[ScoreJob], places: list[tuple[int, int]]
     ) -> Answers:
         answers: dict[int, dict[int, float]] = {peer: {} for peer in requests}
-        values = measure(self._state, questions, self._evaluated)
+        values = measure(self._state, jobs, self._evaluated)
         for (peer, other), value in zip(places, values, strict=True):
             if not math.isnan(value):
                 answers[peer][other] = value
@@ -193,7 +192,7 @@ class PeerRuntime(Runtime):
             self._check_targets(now, peer, request)
             for other, value in request.values.items():
                 if now.online[other] and self._state.network.delivers(peer):
-                    now.exchanges.replied(peer, other, NUMBER_BYTES)
+                    now.exchanges.add_reply_bytes(peer, other, NUMBER_BYTES)
                     self._being_told[other][peer] = float(value)
         return {}
 

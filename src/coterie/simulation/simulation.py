@@ -11,7 +11,7 @@ from coterie.data.peer_datasets import World
 from coterie.errors import only_peers
 from coterie.learning.choice import Tell
 from coterie.runtime.check_targets import check_targets
-from coterie.runtime.model_store import State
+from coterie.runtime.model_store import ModelStore
 from coterie.runtime.round_runner import AnyRuntime, RoundRunner
 from coterie.runtime.settings import SimulationSettings
 from coterie.simulation.server_rounds import ServerRuntime
@@ -38,7 +38,7 @@ class Simulation(RoundRunner):
         _tell_lowered(first.lower_defaults(world.num_peers), world.num_peers, tell)
         check_world(world, first, settings)
 
-        def make_runtime(state: State) -> AnyRuntime:
+        def make_runtime(state: ModelStore) -> AnyRuntime:
             if isinstance(first, ServerStrategy):
                 return ServerRuntime(state, first)
             strategies = _for_every_peer(make_strategy, world.num_peers)

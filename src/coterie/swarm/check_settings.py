@@ -20,7 +20,7 @@ def adapt_all_for_real_peers(
 
     `network` holds the texts of --network KEY=VALUE.
     """
-    settings = network_settings(network)
+    settings = parse_network_settings(network)
     fitting = [adapt_for_real_peers(config, settings, own_pace=own_pace) for config in configs]
     notes = dict.fromkeys(note for _, told in fitting for note in told)
     return [config for config, _ in fitting], list(notes)
@@ -52,7 +52,7 @@ def adapt_for_real_peers(
     return fitting, notes
 
 
-def network_settings(texts: Sequence[str] | None) -> dict[str, Any]:
+def parse_network_settings(texts: Sequence[str] | None) -> dict[str, Any]:
     """Return the settings of --network KEY=VALUE as nested groups."""
     settings: dict[str, Any] = {}
     for text in texts or ():

@@ -30,9 +30,9 @@ from coterie.swarm.merge_records import PeerRecords, Tables, join_records, to_ro
 class RecordCollector:
     """Fills the run folder of a swarm from the records of its peers, while they run."""
 
-    def __init__(self, run: RunFolder, world: Scenario, folders: Sequence[Path]) -> None:
+    def __init__(self, run: RunFolder, scenario: Scenario, folders: Sequence[Path]) -> None:
         self._run = run
-        self._world = world
+        self._scenario = scenario
         self._folders = folders
         self._ids = read_peer_config(folders[0]).roster
         self._recorder = Recorder(run.folder)
@@ -44,7 +44,7 @@ class RecordCollector:
         self._recorder.rewind(0)
         self.num_rounds = 0
         """Number of collected rounds."""
-        self._tests = _LastTests(self._world)
+        self._tests = _LastTests(self._scenario)
 
     def collect(self, running: Collection[int]) -> None:
         """Add the rounds that all running peers have finished."""
@@ -55,7 +55,7 @@ class RecordCollector:
         if last < self.num_rounds:
             return
         for number, tables in join_records(self._peers, self.num_rounds, last).items():
-            now = to_round(number, tables, self._world)
+            now = to_round(number, tables, self._scenario)
             self._tests.fill_in(now)
             self._recorder.add(now, _seconds(tables))
         self.num_rounds = last + 1
@@ -73,11 +73,11 @@ class RecordCollector:
 
     def finish(self, tell: Tell) -> None:
         """Summarise the run after all peers have finished; the last step."""
-        config, world = self._run.config, self._world
+        config, scenario = self._run.config, self._scenario
         self._recorder.finish()
         with Simulation(
-            world,
-            lambda: build_model(config, world.num_outputs),
+            scenario,
+            lambda: build_model(config, scenario.num_outputs),
             lambda: make_strategy(config.strategy["name"], config.strategy_options()),
             config,
             tell=tell,
@@ -92,14 +92,14 @@ class RecordCollector:
 class _LastTests:
     """The last test of each peer: a peer that has left keeps its last tested model."""
 
-    def __init__(self, world: Scenario) -> None:
-        self._world = world
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
         self._step = 0
         self._known: dict[str, npt.NDArray[np.float64]] = {}
         self._forget()
 
     def _forget(self) -> None:
-        nothing = np.full(self._world.num_peers, np.nan)
+        nothing = np.full(self._scenario.num_peers, np.nan)
         self._known = {"test_loss": nothing, "test_accuracy": nothing.copy()}
 
     def fill_in(self, now: Round) -> None:

@@ -15,7 +15,7 @@ from coterie.data.peer_datasets import World
 from coterie.errors import StorageError
 from coterie.experiments.growing_tables import Parts
 from coterie.peer.peer_run import PEERS, RUN
-from coterie.runtime.estimates import asked_peers
+from coterie.runtime.estimates import recorded_peers
 from coterie.runtime.exchange_log import ExchangeLog
 from coterie.runtime.round import MEASURES, Columns, Round
 from coterie.runtime.run_tables import SCHEMAS
@@ -81,13 +81,13 @@ def join_records(peers: Sequence[PeerRecords], first: int, last: int) -> dict[in
     return rounds
 
 
-def to_round(number: int, tables: Tables, world: World) -> Round:
+def to_round(number: int, tables: Tables, data: World) -> Round:
     """Return the records of all peers of one round as if a simulation had run it."""
-    step = world.step_of(number)
-    clusters = world.clusters(step)
+    step = data.step_of(number)
+    clusters = data.clusters(step)
     metrics, exchanges = tables["metrics"], tables["exchanges"]
     peers = metrics["peer"]
-    online, stopped = np.zeros((2, world.num_peers), dtype=bool)
+    online, stopped = np.zeros((2, data.num_peers), dtype=bool)
     online[peers] = metrics["status"] != "offline"
     stopped[peers] = metrics["status"] == "stopped"
     now = Round(
@@ -104,13 +104,13 @@ def to_round(number: int, tables: Tables, world: World) -> Round:
             exchanges["delivered"].tolist(),
             exchanges["weight"].tolist(),
         ),
-        chosen=_chosen(tables, world.num_peers),
+        chosen=_chosen(tables, data.num_peers),
     )
     for name in MEASURES:
         now.measures[name][peers] = metrics[name]
     copied = {name: _with_clusters(tables[name], clusters) for name in COPIED}
     # As in a simulation: in large networks, only some peers' estimates are recorded.
-    asked = np.isin(copied["beliefs"]["peer"], asked_peers(world.clusters(0)))
+    asked = np.isin(copied["beliefs"]["peer"], recorded_peers(data.clusters(0)))
     now.beliefs = {key: values[asked] for key, values in copied["beliefs"].items()}
     now.arrivals, now.listed = copied["arrivals"], copied["listed_neighbours"]
     now.efforts = copied["efforts"]

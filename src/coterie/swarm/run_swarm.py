@@ -41,10 +41,10 @@ def execute_by_peers(
     with locked(run.folder):
         if run.read_summary() is not None:
             return
-        world = scenario()
-        write_text(run.folder / CLUSTERS, json.dumps(world.cluster_names))
-        folders = find_or_create_folders(run.folder, run.config, world)
-        collector = RecordCollector(run, world, folders)
+        data = scenario()
+        write_text(run.folder / CLUSTERS, json.dumps(data.cluster_names))
+        folders = find_or_create_folders(run.folder, run.config, data)
+        collector = RecordCollector(run, data, folders)
         with stop_by_signal(tell, STOPPING) as asked_to_stop:
             with Supervisor(folders, tell) as swarm:
                 _supervise(run, swarm, collector, show, asked_to_stop)

@@ -20,7 +20,8 @@ from coterie.learning.native.library import MODULE, Library, find_library
 from coterie.learning.native.network import Network
 from coterie.learning.native.program import recognise
 from coterie.learning.native.trainer import NativeTrainer
-from coterie.learning.trainer import TrainingSettings, Workspace
+from coterie.learning.settings import TrainingSettings
+from coterie.learning.trainer import Workspace
 from coterie.models.layout import Layout
 from coterie.models.vector import vector_of
 

@@ -12,7 +12,8 @@ from coterie.data.drift import RandomDrift
 from coterie.data.pools import Samples
 from coterie.data.scenario import PeerSettings, Scenario
 from coterie.data.shifts import RotationShift
-from coterie.learning.trainer import EvaluateJob, ModelReference, TrainingSettings, TrainJob
+from coterie.learning.settings import TrainingSettings
+from coterie.learning.trainer import EvaluateJob, ModelReference, TrainJob
 from coterie.models.architectures import ARCHITECTURES
 from coterie.runtime.settings import SimulationSettings
 from coterie.simulation.simulation import Simulation

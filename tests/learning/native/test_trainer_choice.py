@@ -17,8 +17,9 @@ from coterie.learning import choice
 from coterie.learning.native import library
 from coterie.learning.native.trainer import NativeTrainer
 from coterie.learning.parallel import ParallelTrainer
+from coterie.learning.settings import TrainingSettings
 from coterie.learning.torch_trainer import TorchTrainer
-from coterie.learning.trainer import ModelReference, TrainingSettings, TrainJob, Workspace
+from coterie.learning.trainer import ModelReference, TrainJob, Workspace
 from coterie.models.vector import initial_vector
 from coterie.processes.shared_memory import shared_array
 from coterie.runtime.settings import SimulationSettings

@@ -16,7 +16,7 @@ from coterie.runtime.checkpoints import Checkpoints
 
 def resumed_after(peer: PeerProcess) -> int:
     """Return after which round a peer went on when it was last started."""
-    return int(re.findall(r"Going on after round (\d+)\.", peer.log)[-1])
+    return int(re.findall(r"Continuing after round (\d+)\.", peer.log)[-1])
 
 
 def saved_rounds(peer: PeerProcess) -> list[int]:

@@ -84,7 +84,7 @@ def test_two_processes_with_the_same_key(tmp_path):
         swarm.peers.append(copy)
         copy.start()
         assert copy.ended() == 2
-        assert f"Another process runs with the key of 'peer-0' at {original.address}" in copy.log
+        assert f"Another process at {original.address} runs with the key of 'peer-0'" in copy.log
         since = [peer.round for peer in others]
         for peer, before in zip(others, since, strict=True):
             eventually(
@@ -152,7 +152,7 @@ def test_the_disk_is_full_at_a_checkpoint(tmp_path):
         before = int(saved[-1].name.split("-")[1]) - 1
         peer.start()
         peer.wait_round(before + 2)
-        assert f"Going on after round {before}." in peer.log
+        assert f"Continuing after round {before}." in peer.log
         assert peer.end() == 0
 
 
@@ -173,7 +173,7 @@ def test_no_file_may_grow(tmp_path):
         before = int(saved[-1].name.split("-")[1]) - 1
         peer.start()
         peer.wait_round(before + 1)
-        assert f"Going on after round {before}." in peer.log
+        assert f"Continuing after round {before}." in peer.log
 
 
 @pytest.fixture(scope="module")

@@ -83,6 +83,6 @@ def test_asked_to_end_while_it_fetches(tmp_path):
             assert f"Stopped after round {before}, which is saved." in peer.log
             swarm.start()
             await eventually(lambda: peer.round > before and peer.has_fetched(slow))
-            assert f"Going on after round {before}." in peer.log
+            assert f"Continuing after round {before}." in peer.log
 
     asyncio.run(scenario())

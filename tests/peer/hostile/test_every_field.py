@@ -35,7 +35,7 @@ from rogues import Offence, Rogue
 from coterie.peer.discovery import discovery
 from coterie.peer.refusals import Reason
 from coterie.peer.security.identity import create_identity
-from coterie.peer.transport.hello import hello
+from coterie.peer.transport.hello import make_hello
 from coterie.peer.transport.service_interface import PublishedModel
 from coterie.peer.wire import methods
 from coterie.peer.wire import protocol_pb2 as wire
@@ -238,7 +238,7 @@ def test_what_it_is_asked(tmp_path):
 
             async def greeting(_: Any) -> wire.HelloMessage:
                 fresh_record(foe)
-                return hello(foe.peer.context)
+                return make_hello(foe.peer.context)
 
             async def addresses(_: Any) -> wire.AddressList:
                 return wire.AddressList(addresses=[fresh_record(foe)])

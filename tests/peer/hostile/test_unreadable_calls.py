@@ -78,7 +78,7 @@ def main() -> None:
                 async def refuse(*_: object, text: str = text) -> None:
                     raise Refused(Reason.NOT_WANTED, text)
 
-                victim.service.reached = refuse  # type: ignore[assignment, method-assign]
+                victim.service.wait_for_phase = refuse  # type: ignore[assignment, method-assign]
                 try:
                     await asker.client.await_phase(victim.id, 0, 0)  # type: ignore[arg-type]
                 except Refused as refused:

@@ -6,7 +6,7 @@ from coterie.data.scenario import PeerSettings
 from coterie.data.shifts import LabelShift, RotationShift
 from coterie.experiments.config import DataSettings, ModelSettings, RunConfig
 from coterie.experiments.presets.preset import Preset, Variant, baselines
-from coterie.learning.trainer import TrainingSettings
+from coterie.learning.settings import TrainingSettings
 
 FETCHES = 5
 TAU = 30.0

@@ -9,7 +9,7 @@ from coterie.data.scenario import PeerSettings
 from coterie.data.shifts import DatasetShift, LabelShift, RotationShift, SuperclassShift
 from coterie.experiments.config import LINEAR, DataSettings, ModelSettings, RunConfig
 from coterie.experiments.presets.preset import Preset, Variant, bare, baselines
-from coterie.learning.trainer import TrainingSettings
+from coterie.learning.settings import TrainingSettings
 
 FETCHES = 5
 PATIENCE = 50

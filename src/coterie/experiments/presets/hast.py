@@ -13,7 +13,7 @@ from coterie.data.shifts import (
 )
 from coterie.experiments.config import DataSettings, ModelSettings, RunConfig
 from coterie.experiments.presets.preset import Preset, Variant, baselines
-from coterie.learning.trainer import TrainingSettings
+from coterie.learning.settings import TrainingSettings
 
 FETCHES = 6
 """DAC and Random get 2n = 6 models a round, as many as HAST's two steps of n = 3."""

@@ -19,12 +19,12 @@ from coterie.errors import ConfigError
 from coterie.learning.native.library import OPTIMIZERS, EvaluateCall, Library, TrainCall, Training
 from coterie.learning.native.network import Network, address, data_at
 from coterie.learning.native.program import Step
+from coterie.learning.settings import TrainingSettings
 from coterie.learning.trainer import (
     EvaluateJob,
     Evaluation,
     ModelReference,
     Trainer,
-    TrainingSettings,
     TrainJob,
     Workspace,
     batch_order,

@@ -122,7 +122,7 @@ def read_small_file(path: Path) -> bytes:
         return file.read(LARGEST_FILE_BYTES + 1)
 
 
-def self_signed(
+def make_self_signed(
     key: ec.EllipticCurvePrivateKey, name: str, start: datetime, end: datetime
 ) -> bytes:
     """Return a certificate, PEM, that a key signs for itself."""

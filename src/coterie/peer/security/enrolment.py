@@ -7,14 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coterie.errors import ConfigError, StorageError, nearest
-from coterie.peer.security.certificates import read_small_file
-from coterie.peer.security.identity import (
-    Certificate,
-    Identity,
-    create_identity,
-    load_certificate,
-    read_certificate,
-)
+from coterie.peer.security.certificates import Certificate, read_certificate, read_small_file
+from coterie.peer.security.identity import Identity, create_identity, load_certificate
 from coterie.peer.security.trust import TrustStore
 from coterie.storage.files import make_folder, write_text
 

@@ -27,25 +27,13 @@ from coterie.peer.security.certificates import (
     Unusable,
     clean_name,
     id_of_key,
+    make_self_signed,
     parse_certificate,
-    peer_id_of,
-    read_certificate,
     read_small_file,
-    self_signed,
 )
 from coterie.peer.types import PeerKey
 from coterie.storage.files import locked, make_folder, write_text
 
-__all__ = [
-    "CERTIFICATE",
-    "Certificate",
-    "Identity",
-    "create_identity",
-    "load_certificate",
-    "load_identity",
-    "peer_id_of",
-    "read_certificate",
-]
 CLOCK_TOLERANCE = timedelta(days=1)
 """Tolerance for slow clocks of others when a new certificate is first shown."""
 _START_AGAIN = "create a new peer with `coterie peer init NAME`, which the others must then trust."
@@ -100,7 +88,7 @@ def create_identity(
         key = ec.generate_private_key(ec.SECP256R1())
         start = not_before or datetime.now(UTC) - CLOCK_TOLERANCE
         end = (not_before or datetime.now(UTC)) + timedelta(days=valid_days)
-        certificate = parse_certificate(self_signed(key, name, start, end))
+        certificate = parse_certificate(make_self_signed(key, name, start, end))
         identity = Identity(certificate, key)
         write_text(folder / KEY, identity.key_pem.decode(), private=True)
         try:

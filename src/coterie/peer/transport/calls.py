@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import grpc
 
 from coterie.peer.refusals import Reason, Refused
-from coterie.peer.transport.channels import Channels, Connection
+from coterie.peer.transport.connections import Connection, Connections
 from coterie.peer.transport.context import PeerContext
 from coterie.peer.transport.grpc_status import RefusedByPeer, refusal_of
 from coterie.peer.types import PeerKey
@@ -59,10 +59,10 @@ class Calls:
     """Calls over the connections to all peers."""
 
     context: PeerContext
-    channels: Channels = field(init=False)
+    connections: Connections = field(init=False)
 
     def __post_init__(self) -> None:
-        self.channels = Channels(self.context)
+        self.connections = Connections(self.context)
 
     @asynccontextmanager
     async def connected(self, peer_id: PeerKey) -> AsyncIterator[Connection]:
@@ -72,7 +72,7 @@ class Calls:
             self.context.failures.count(peer_id, Reason.UNREACHABLE)
             raise Refused(Reason.UNREACHABLE, "it did not answer and gets no calls for a while")
         try:
-            async with self.channels.connection(peer_id) as connection:
+            async with self.connections.use(peer_id) as connection:
                 yield connection
         except Refused as refused:
             await self._note(peer_id, refused)
@@ -90,7 +90,7 @@ class Calls:
         elif refused.reason not in _NO_FAILURE:
             context.address_book.record_failure(peer_id)
         if not isinstance(refused, RefusedByPeer) and refused.reason in _SILENCE:
-            await self.channels.retire(peer_id)
+            await self.connections.retire(peer_id)
 
     async def call(
         self,

@@ -33,8 +33,8 @@ class PeerContext:
     failures: RefusalCounts = field(default_factory=lambda: RefusalCounts("not got"))
     """What this peer did not receive: others refused it or did not answer in time."""
     traffic: Traffic = field(default_factory=Traffic)
-    told_range: Range = (-math.inf, math.inf)
-    """The range of the numbers that the strategy can be told."""
+    report_range: Range = (-math.inf, math.inf)
+    """The range of the reports that the strategy accepts."""
     table_ranges: Mapping[str, Range] = field(default_factory=dict)
     """The tables that the strategy reads in messages, with the range of their values."""
 

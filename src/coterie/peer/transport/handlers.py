@@ -149,7 +149,7 @@ class Handlers:
         self, peer_id: PeerKey, message: wire.PushRequest, seconds: float
     ) -> wire.PushReply:
         """Pull the sender's model and keep it, once, however often the sender asks."""
-        if not self._service.takes_pushes:
+        if not self._service.receives_models:
             raise Refused(Reason.NOT_WANTED, "this peer takes no pushes")
         if Part.MODEL not in Manifest.read(message.manifest).parts:
             raise Refused(Reason.MALFORMED, "a push must offer a model")
@@ -164,19 +164,19 @@ class Handlers:
             self._pushed.append(key)
         return wire.PushReply()
 
-    async def tell(
+    async def report(
         self, peer_id: PeerKey, message: wire.TellRequest, seconds: float
     ) -> wire.TellReply:
-        """Keep a number; only the last ones of each peer, so that memory is bounded."""
-        if not self._service.listens:
-            raise Refused(Reason.NOT_WANTED, "the strategy of this peer takes no numbers")
-        low, high = self._context.told_range
+        """Keep a reported number; only the last ones of each peer, so that memory is bounded."""
+        if not self._service.receives_reports:
+            raise Refused(Reason.NOT_WANTED, "the strategy of this peer receives no reports")
+        low, high = self._context.report_range
         if not low <= message.value <= high:
-            detail = f"told {message.value:.6g}, the strategy accepts {low:g} to {high:g}"
+            detail = f"a report of {message.value:.6g}, the strategy accepts {low:g} to {high:g}"
             raise Refused(Reason.MALFORMED, detail)
         if not self._context.address_book.has_met(peer_id):
             raise Refused(Reason.NOT_WANTED, "say hello first")
-        await self._service.store_told(peer_id, message.value, message.round)
+        await self._service.store_report(peer_id, message.value, message.round)
         return wire.TellReply()
 
     async def goodbye(

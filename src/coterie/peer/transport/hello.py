@@ -22,7 +22,6 @@ class Hello:
     layout: str
     instance: bytes
     encodings: frozenset[Encoding]
-    largest_payload: int
     address: wire.SignedAddress
 
 
@@ -48,7 +47,6 @@ def read_hello(message: wire.HelloMessage) -> Hello:
         layout=message.layout.hex(),
         instance=message.instance,
         encodings=frozenset(Encoding(each) for each in message.encodings if each in known),
-        largest_payload=message.largest_payload,
         address=message.address,
     )
 

@@ -8,7 +8,7 @@ import time
 from coterie.peer.refusals import Reason, Refused
 from coterie.peer.transport.call_limits import Pace
 from coterie.peer.transport.calls import Calls, Deadline, Pauses
-from coterie.peer.transport.channels import Connection
+from coterie.peer.transport.connections import Connection
 from coterie.peer.transport.context import PeerContext
 from coterie.peer.transport.grpc_status import RefusedByPeer
 from coterie.peer.transport.hello import Hello, make_hello, read_hello, require_owner
@@ -51,7 +51,7 @@ class PeerClient:
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._calls.channels.close()
+        await self._calls.connections.close()
 
     async def identify(self, address: str) -> PeerKey | None:
         """Return the id of the peer at an address of the settings; None for this peer itself."""
@@ -165,8 +165,8 @@ class PeerClient:
             request = wire.PushRequest(manifest=offered, round=round)
             await self._call(peer_id, connection, PUSH, request, seconds)
 
-    async def tell(self, peer_id: PeerKey, value: float, round: int) -> None:
-        """Tell a peer a number."""
+    async def report(self, peer_id: PeerKey, value: float, round: int) -> None:
+        """Report a number to a peer."""
         async with self._calls.connected(peer_id) as connection:
             # Safe to repeat: the last number of a round counts, and there is only one.
             await self._call(peer_id, connection, TELL, wire.TellRequest(value=value, round=round))
@@ -286,10 +286,10 @@ class PeerClient:
                 return
             except Refused as refused:
                 self._context.traffic.failures[peer_id, PULL_MODEL.name] += 1
-                is_told = isinstance(refused, RefusedByPeer)
-                is_broken = refused.reason is Reason.UNREACHABLE and not is_told
+                is_from_peer = isinstance(refused, RefusedByPeer)
+                is_broken = refused.reason is Reason.UNREACHABLE and not is_from_peer
                 num_breaks += is_broken
-                is_busy = refused.reason is Reason.BUSY and is_told
+                is_busy = refused.reason is Reason.BUSY and is_from_peer
                 may_go_on = is_busy or (is_broken and num_breaks <= MOST_BREAKS)
                 if not may_go_on or not await pauses.pause():
                     raise

@@ -19,7 +19,7 @@ from coterie.peer.discovery.addresses import split_address
 from coterie.peer.refusals import Reason, Refused
 from coterie.peer.security.certificates import peer_id_of
 from coterie.peer.transport.call_limits import PeerLimits
-from coterie.peer.transport.channels import KEEPALIVE_SECONDS, KEEPALIVE_TIMEOUT_SECONDS
+from coterie.peer.transport.connections import KEEPALIVE_SECONDS, KEEPALIVE_TIMEOUT_SECONDS
 from coterie.peer.transport.context import PeerContext
 from coterie.peer.transport.grpc_status import refusal_response
 from coterie.peer.transport.handlers import CountedRefusal, Handlers, Write
@@ -173,7 +173,7 @@ class PeerServer:
             GET_MANIFEST: handlers.get_manifest,
             ASK_SCORE: handlers.ask_score,
             PUSH: handlers.push,
-            TELL: handlers.tell,
+            TELL: handlers.report,
             GOODBYE: handlers.goodbye,
         }
         table = {

@@ -77,16 +77,16 @@ class ServiceInterface(ABC):
 
     @property
     @abstractmethod
-    def listens(self) -> bool:
-        """Whether the strategy listens to numbers that others tell."""
+    def receives_reports(self) -> bool:
+        """Whether the strategy receives reports of other peers."""
 
     @abstractmethod
-    async def store_told(self, peer_id: PeerKey, value: float, round_number: int) -> None:
-        """Keep a number that another peer told in its round."""
+    async def store_report(self, peer_id: PeerKey, value: float, round_number: int) -> None:
+        """Keep a number that another peer reported in its round."""
 
     @property
     @abstractmethod
-    def takes_pushes(self) -> bool:
+    def receives_models(self) -> bool:
         """Whether the strategy takes pushed models."""
 
     @abstractmethod

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from coterie.peer.refusals import Reason, Refused
 from coterie.peer.transport.call_limits import Pace
 from coterie.peer.wire import protocol_pb2 as wire
-from coterie.peer.wire.methods import CHUNK_BYTES
+from coterie.peer.wire.payload import CHUNK_BYTES
 from coterie.peer.wire.payload_decoder import Decoder
 
 

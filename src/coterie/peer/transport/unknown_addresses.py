@@ -63,7 +63,7 @@ async def _meet_myself(calls: Calls, address: str) -> None:
 
 async def _greet(calls: Calls, address: str, roots: bytes) -> Hello:
     deadline = Deadline(calls.context.settings.deadlines.connect_seconds)
-    async with calls.channels.visit(address, roots) as channel:
+    async with calls.connections.visit(address, roots) as channel:
         return read_hello(
             await calls.call_once(channel, HELLO, make_hello(calls.context), deadline)
         )

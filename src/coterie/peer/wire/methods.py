@@ -11,9 +11,9 @@ from google.protobuf.message import DecodeError, Message
 from coterie.peer.refusals import Reason, Refused
 from coterie.peer.wire import field_bounds
 from coterie.peer.wire import protocol_pb2 as wire
+from coterie.peer.wire.payload import CHUNK_BYTES
 
 SERVICE = "coterie.peer.v1.Peer"
-CHUNK_BYTES = 2**20
 REQUEST_BYTES = 2**16
 REPLY_BYTES = CHUNK_BYTES + 2**16
 """Largest message: a chunk and what surrounds it."""

@@ -32,14 +32,14 @@ class Connection:
 
 
 @dataclass
-class Channels:
+class Connections:
     """At most one connection per peer, kept while its address and certificate stay the same."""
 
     context: PeerContext
     _connections: dict[PeerKey, Connection] = field(default_factory=dict)
 
     @asynccontextmanager
-    async def connection(self, peer_id: PeerKey) -> AsyncIterator[Connection]:
+    async def use(self, peer_id: PeerKey) -> AsyncIterator[Connection]:
         """Use the connection to a peer; a retired one is closed after its last use."""
         connection = await self._current(peer_id)
         connection.num_users += 1
