@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
-from coterie.errors import ConfigError, StorageError, in_plain_words, nearest
-from coterie.integers import check_integers
-from coterie.storage.files import read_small
-from coterie.storage.yaml_text import parse_yaml
+from coterie.errors import ConfigError, in_plain_words, nearest
+
+MAX_INTEGER = 2**63 - 1
+"""The largest whole number that tables and compiled code can hold."""
+
+
+def check_integers(value: Any) -> None:
+    """Refuse whole numbers, also in lists, that are too large for tables and compiled code."""
+    for each in value if isinstance(value, tuple | list) else (value,):
+        if isinstance(each, int) and abs(each) > MAX_INTEGER:
+            raise ValueError(f"whole numbers go up to {MAX_INTEGER:,}")
+        if isinstance(each, tuple | list):
+            check_integers(each)
 
 
 class Settings(BaseModel):
@@ -56,20 +64,6 @@ def checked(
         return kind.model_validate(settings, context=context)
     except ValidationError as error:
         raise _as_config_error(error, kind) from None
-
-
-def read_settings(kind: type[Kind], path: Path, context: Mapping[str, Any] | None = None) -> Kind:
-    """Read settings from a YAML file; `context` is for their validators."""
-    try:
-        settings = parse_yaml(read_small(path).decode())
-    except ValueError as error:
-        raise StorageError(f"Cannot read the configuration {path}: {error}") from None
-    if not isinstance(settings, dict):
-        raise ConfigError(f"{path} does not hold a configuration.")
-    try:
-        return checked(kind, settings, context)
-    except ConfigError as error:
-        raise ConfigError(f"{path} cannot be used.\n{error}") from None
 
 
 def _as_config_error(error: ValidationError, kind: type[BaseModel]) -> ConfigError:

@@ -22,7 +22,8 @@ from coterie.models.architectures import architecture, check_fits
 from coterie.models.imagenet import load_imagenet_weights
 from coterie.runtime.settings import SimulationSettings
 from coterie.runtime.size_limits import ROW_BYTES, check_epochs, check_memory, check_models
-from coterie.settings import Settings, checked, read_settings
+from coterie.settings import Settings, checked
+from coterie.storage.settings_file import read_settings
 from coterie.storage.yaml_text import parse_yaml
 from coterie.strategies import (
     DEFAULT_STRATEGY,

@@ -12,7 +12,8 @@ from coterie.learning.settings import TrainingSettings
 from coterie.peer.discovery.addresses import split_address
 from coterie.peer.transport_settings import TransportSettings
 from coterie.runtime.settings import BestBy, SimulationSettings, WatchSettings
-from coterie.settings import Settings, read_settings
+from coterie.settings import Settings
+from coterie.storage.settings_file import read_settings
 from coterie.strategies import DEFAULT_STRATEGY, make_strategy
 from coterie.strategies.strategy import Strategy
 

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from coterie.errors import ConfigError, in_plain_words, nearest
-from coterie.integers import check_integers
+from coterie.settings import check_integers
 from coterie.strategies.dac import DAC
 from coterie.strategies.delusional_oracle import DelusionalOracle
 from coterie.strategies.gossip import Gossip
