@@ -56,7 +56,9 @@ def check_names() -> None:
     """Refuse a name in the lists that no folder or file of tests has any more."""
     for name in (*SLOW, *NETWORK):
         if not any(TESTS.rglob(name)):
-            raise pytest.UsageError(f"tests/markers.py lists {name}, which is not in tests/.")
+            raise pytest.UsageError(
+                f"tests/helpers/markers.py lists {name}, which is not in tests/."
+            )
 
 
 def _origins(item: pytest.Item) -> set[str]:
