@@ -85,7 +85,7 @@ def test_nobody_tells_me_about_myself():
     {"peers": np.array([M1, M2]), "similarities": np.array([8.0, -np.inf])},
 ])  # fmt: skip
 def test_strangers_and_what_is_no_number_are_not_believed(message):
-    """Somebody may tell me about a peer of number 10¹²: there is no such room in my table."""
+    """A table may name a peer of number 10¹²: the similarity table does not grow for it."""
     table = SimilarityTable()
     table.record_two_hop_estimates(me(), [Offer(K1, 10, message)], {K1: 1.0})
     known = table.similarities(np.arange(5))
@@ -271,7 +271,7 @@ def test_the_other_direction_asks_the_others():
 
 
 def test_weights_compare_alike_from_both_sides():
-    """Nobody is asked to measure a cosine: it is the same for both."""
+    """No peer is asked to measure a cosine: it is the same from both sides."""
     asked = play(DAC(fetches=2, measured_by="them", metric="cosine-weights"), LOSSES, {})
     assert [type(request) for request in asked] == [Fetch, Score, Merge, Train]
     assert asked[1].metric == "cosine"
