@@ -111,7 +111,7 @@ def test_a_defect_comes_with_its_traceback(heard):
     heard.run(2, {"bad": lambda line: 1 / 0})
     assert isinstance(heard.ends["bad"], RuntimeError)
     assert "ZeroDivisionError" in str(heard.ends["bad"])
-    assert "test_side_by_side.py" in str(heard.ends["bad"])
+    assert "test_parallel_runs.py" in str(heard.ends["bad"])
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGUSR1])

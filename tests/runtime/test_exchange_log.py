@@ -25,9 +25,9 @@ def a_log() -> ExchangeLog:
     log.add("push", 1, 0, 40, True)
     log.add("download", 3, SERVER, 7, True)
     log.add("upload", SERVER, 3, 7, True)
-    log.merged(0, 1, 0.5)
-    log.merged(0, 2, 0.125)
-    log.merged(1, 0, 0.25)
+    log.record_merge_weight(0, 1, 0.5)
+    log.record_merge_weight(0, 2, 0.125)
+    log.record_merge_weight(1, 0, 0.25)
     return log
 
 
@@ -110,13 +110,13 @@ def test_weights_go_to_the_latest_of_several_models_of_one_sender():
     log = ExchangeLog()
     log.add("fetch", 0, 1, 4, True)
     log.add("fetch", 0, 1, 4, True)
-    log.merged(0, 1, 0.5)
+    log.record_merge_weight(0, 1, 0.5)
     np.testing.assert_array_equal(log.columns()["weight"], [np.nan, 0.5])
 
 
 def test_a_model_from_an_earlier_round_has_no_row_to_weigh():
     log = ExchangeLog()
-    log.merged(0, 1, 0.5)
+    log.record_merge_weight(0, 1, 0.5)
     assert log.columns()["weight"].tolist() == []
 
 
@@ -125,7 +125,7 @@ def test_a_weight_is_not_given_to_a_probe():
     log = ExchangeLog()
     log.add("fetch", 0, 1, 4, True)
     log.add("probe", 0, 1, 4, True)
-    log.merged(0, 1, 0.5)
+    log.record_merge_weight(0, 1, 0.5)
     np.testing.assert_array_equal(log.columns()["weight"], [0.5, np.nan])
     assert neighbour_statistics(log.columns(), CLUSTERS)["weight_others"][0] == 0.5
 
@@ -134,7 +134,7 @@ def test_a_weight_is_not_given_to_a_model_that_was_lost():
     log = ExchangeLog()
     log.add("fetch", 0, 1, 4, True)
     log.add("fetch", 0, 1, 4, False)
-    log.merged(0, 1, 0.5)
+    log.record_merge_weight(0, 1, 0.5)
     np.testing.assert_array_equal(log.columns()["weight"], [0.5, np.nan])
     assert neighbour_statistics(log.columns(), CLUSTERS)["weight_others"][0] == 0.5
 

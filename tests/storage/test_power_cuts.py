@@ -86,7 +86,7 @@ def test_a_run_with_all_that_is_made_of_it(tmp_path, disk, monkeypatch):
 
 def test_records_that_are_taken_back(tmp_path, disk):
     """After a crash: what was recorded after the checkpoint must not come back beside the new."""
-    from simulation.test_recorder import record
+    from runtime.test_recorder import record
 
     for begin in (4, 0):
         again = record(tmp_path, range(6), {1, 3, 5}, finish=False)
@@ -169,7 +169,7 @@ def test_only_one_module_writes_files():
     found = [
         f"{path.relative_to(root)}:{call.lineno}"
         for path in sorted(root.rglob("*.py"))
-        if path.name != "storage.py"
+        if path != Path(files.__file__)
         for call in ast.walk(ast.parse(path.read_text()))
         if isinstance(call, ast.Call) and _writes(call)
     ]
