@@ -24,7 +24,7 @@ import numpy.typing as npt
 import psutil
 
 from coterie.benchmarking.machine import machine
-from coterie.data.peer_datasets import World
+from coterie.data.peer_datasets import PeerDatasets
 from coterie.data.pools import PeerSamples, Samples
 from coterie.data.scenario import Scenario
 from coterie.experiments.config import RunConfig, build_model, make_scenario
@@ -42,7 +42,7 @@ NUM_IMAGES = 25
 SIZES = (100, 1000, 10_000, 100)
 
 
-class Crowd(World):
+class Crowd(PeerDatasets):
     """Many peers that draw their images from those of a few."""
 
     def __init__(self, few: Scenario, num_peers: int) -> None:
@@ -129,12 +129,12 @@ def measure(num_peers: int, strategy: str, threads: int, root: str | None) -> di
     }
 
 
-def _rounds(config: RunConfig, world: World, threads: int) -> list[float]:
+def _rounds(config: RunConfig, datasets: PeerDatasets, threads: int) -> list[float]:
     """Return the CPU seconds of each round."""
     seconds = []
     with Simulation(
-        world,
-        lambda: build_model(config, world.num_outputs),
+        datasets,
+        lambda: build_model(config, datasets.num_outputs),
         lambda: make_strategy(config.strategy["name"], config.strategy_options()),
         config,
         threads=threads,

@@ -138,18 +138,18 @@ def simulate(
         checked_threads,
         strategy_maker,
     )
-    from coterie.data.peer_arrays import OwnData
+    from coterie.data.peer_arrays import PeerArrays
     from coterie.experiments.run_summary import summarise
     from coterie.runtime.loop import run_to_end
     from coterie.runtime.recorder import Recorder
     from coterie.simulation.result_warnings import find_warnings
     from coterie.simulation.simulation import Simulation
 
-    world = OwnData(checked_peers(peers), clusters)
+    datasets = PeerArrays(checked_peers(peers), clusters)
     make = strategy_maker(strategy)
     recorder = Recorder()
     with Simulation(
-        world,
+        datasets,
         checked_build(build),
         make,
         checked_settings(settings),
@@ -167,8 +167,8 @@ def simulate(
                     metrics,
                     make().name,
                     simulation.settings.seed,
-                    world.cluster_names,
-                    is_accuracy=world.is_classification,
+                    datasets.cluster_names,
+                    is_accuracy=datasets.is_classification,
                 ),
                 warnings=find_warnings(simulation, metrics),
             ),

@@ -118,8 +118,9 @@ def _peer_data(number: int, peer: PeerArgument) -> PeerData:
     if isinstance(peer, Mapping) and set(peer) == set(PARTS):
         return PeerData(**peer)
     raise DataError(
-        f"Peer {number} is {_named(peer)}, but PeerData(train=…, validation=…, test=…) is needed, "
-        "each of them (inputs, targets)."
+        f"Peer {number} is {_named(peer)}, but PeerData(train=…, validation=…, test=…) is needed. "
+        "Each part is a pair (inputs, targets). A tuple of the three parts works too, and a dict "
+        "with their names."
     )
 
 

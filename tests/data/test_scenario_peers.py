@@ -10,7 +10,7 @@ from scenarios import SWAP_LABELS, SWAPS, _contents, _dataset, _meaning, _number
 
 from coterie.data.drift import FedDrift4, RandomDrift
 from coterie.data.partition import DirichletLabels, ListedSizes, SkewedSizes
-from coterie.data.peer_datasets import World
+from coterie.data.peer_datasets import PeerDatasets
 from coterie.data.pools import Samples
 from coterie.data.scenario import CHUNK
 from coterie.data.shifts import DatasetShift, LabelShift, LabelSwapShift, NoShift, RotationShift
@@ -22,7 +22,7 @@ FEW = settings(max_examples=25, deadline=None, derandomize=True)
 
 def test_a_scenario_is_a_world():
     scenario = _scenario(LabelShift(groups=((0, 1), (2, 3))))
-    assert isinstance(scenario, World)
+    assert isinstance(scenario, PeerDatasets)
     assert scenario.num_peers == 8
     assert scenario.input_shape == (1, 2, 2)
     assert scenario.num_outputs == 10
@@ -31,7 +31,7 @@ def test_a_scenario_is_a_world():
     assert scenario.step_of(10_000) == 0
     assert scenario.clusters(0).tolist() == [0] * 4 + [1] * 4
     with pytest.raises(TypeError, match="abstract"):
-        World()
+        PeerDatasets()
 
 
 def test_images_are_normalised_once_into_float32():

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 from batched_bench import MODULES, PEERS, SIZE, Group, assert_close, image_network, pair
+from small_runs import CLASSES
 from torch import nn
 from torch_bench import a_pool, deep, dropping, normalised, regressing
-from worlds import CLASSES
 
 from coterie.data.pools import Samples
 from coterie.errors import ConfigError, TrainingError

@@ -7,9 +7,9 @@ import pytest
 import torch
 from batched_bench import Group, Remembering, image_network
 from commands import SMALL, coterie, refused
+from small_runs import CLASSES, FEATURES, drifting_scenario, metrics_of, small_module
 from torch import nn
 from torch_bench import a_pool, counting, deep, dropping, normalised
-from worlds import CLASSES, FEATURES, drifting_world, metrics_of, small_module
 
 from coterie.data.pools import Samples
 from coterie.errors import ConfigError, TrainingError
@@ -150,7 +150,7 @@ def test_whole_runs_with_drift_end_close_together(told):
     for trainer in ("batched", "torch"):
         settings = SimulationSettings(rounds=6, training=TrainingSettings(trainer=trainer))
         with Simulation(
-            drifting_world(), small_module, lambda: Random(fetches=2), settings, tell=told.append
+            drifting_scenario(), small_module, lambda: Random(fetches=2), settings, tell=told.append
         ) as simulation:
             metrics = metrics_of(simulation)
             results.append((simulation.best_models(), metrics["test_loss"].to_numpy()))
@@ -166,10 +166,10 @@ def test_a_whole_run_on_digits_ends_close_to_that_of_torch():
     for trainer in ("batched", "torch"):
         changes = {"peers.count": 8, "rounds": 3, "training.trainer": trainer}
         [config] = find_preset("digits").runs(["oracle"], [0], changes)
-        world = make_scenario(config)
+        scenario = make_scenario(config)
         with Simulation(
-            world,
-            lambda world=world, config=config: build_model(config, world.num_outputs),
+            scenario,
+            lambda scenario=scenario, config=config: build_model(config, scenario.num_outputs),
             lambda: Random(fetches=2),
             config,
         ) as simulation:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 from recorded_tables import where
-from worlds import assert_same_table, drifting, options_for
+from small_runs import assert_same_table, drifting_simulation, options_for
 
 from coterie.errors import Interrupted
 from coterie.runtime.checkpoints import Checkpoints
@@ -53,7 +53,7 @@ def test_recording_changes_nothing_else(name):
     """Bit for bit, over a shift, with absences and losses, for every strategy."""
     recorders, models = [], []
     for wanted in (0, 20):
-        simulation = drifting(
+        simulation = drifting_simulation(
             lambda: make_strategy(name, options_for(name, 2)),
             network=NetworkSettings(offline_probability=0.2, loss_probability=0.2),
             watch=WatchSettings(beliefs=wanted),
@@ -192,7 +192,7 @@ def test_a_run_that_was_stopped_has_the_same_bytes(name, end, error, tmp_path):
     """Stopped twice, after a checkpoint, or with rounds recorded that no checkpoint knows of."""
 
     def start(folder: Path) -> tuple[Simulation, Recorder, Checkpoints]:
-        simulation = drifting(
+        simulation = drifting_simulation(
             lambda: make_strategy(name, options_for(name, 2)),
             network=NetworkSettings(offline_probability=0.2),
             watch=WatchSettings(beliefs=3),

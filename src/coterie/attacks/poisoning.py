@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from coterie.attacks.impostors import DeludedImpostor, Liar
 from coterie.attacks.poison_settings import PoisonSettings
-from coterie.data.peer_datasets import World
+from coterie.data.peer_datasets import PeerDatasets
 from coterie.data.pools import PeerSamples, Pool, Samples
 from coterie.errors import ConfigError
 from coterie.learning.trainer import Matrix
@@ -37,19 +37,19 @@ class Poisoning:
     def __init__(
         self,
         settings: PoisonSettings,
-        world: World,
+        datasets: PeerDatasets,
         layout: Layout,
         keys: Sequence[Key],
         seed: int,
     ) -> None:
         self._settings = settings
         self._seed = seed
-        self._world = world
+        self._datasets = datasets
         self._layout = layout
         self._keys = keys
-        self.peers: Mask = poisoned_peers(settings, world, seed)
+        self.peers: Mask = poisoned_peers(settings, datasets, seed)
         """Peers that are poisoned in some round, (K,)."""
-        self._num_pools = len(world.pools)
+        self._num_pools = len(datasets.pools)
         self.pools = self._mislabelled_pools()
         """The pools of the data; with flipped labels, also a copy of each with other labels."""
         self._merged: dict[int, Matrix] = {}
@@ -85,8 +85,10 @@ class Poisoning:
         if self._settings.kind != "label-flip" or not self.has_begun(round_number):
             return samples
         # A drift fills the pools again in every step, so their labels are flipped again.
-        for honest, flipped in zip(self._world.pools, self.pools[self._num_pools :], strict=True):
-            highest = self._world.num_outputs - 1 if self._world.is_classification else 0
+        for honest, flipped in zip(
+            self._datasets.pools, self.pools[self._num_pools :], strict=True
+        ):
+            highest = self._datasets.num_outputs - 1 if self._datasets.is_classification else 0
             np.subtract(highest, honest.targets, out=flipped.targets, casting="unsafe")
         return [
             self._mislabelled(mine) if poisoned else mine
@@ -102,7 +104,7 @@ class Poisoning:
 
     def _mislabelled_pools(self) -> list[Pool]:
         """Return pools with labels of their own; the inputs share memory."""
-        pools = self._world.pools
+        pools = self._datasets.pools
         if self._settings.kind != "label-flip":
             return pools
         others = [
@@ -154,7 +156,7 @@ class Poisoning:
 
 
 def check_poison(
-    poison: PoisonSettings, world: World, strategy: Strategy | ServerStrategy, seed: int
+    poison: PoisonSettings, datasets: PeerDatasets, strategy: Strategy | ServerStrategy, seed: int
 ) -> None:
     """Refuse poison that cannot work with these peers or this strategy."""
     if poison.kind == "none":
@@ -165,24 +167,24 @@ def check_poison(
             f"'{strategy.name}' has a server in the middle. Leave poison out, or use another "
             "strategy."
         )
-    if poison.kind == "delusional" and len(world.cluster_names) < 2:
+    if poison.kind == "delusional" and len(datasets.cluster_names) < 2:
         raise ConfigError(
             "poison.kind = delusional needs at least two true clusters, but here is only one: "
             "no peer could mistake its cluster. Choose another kind, or a shift."
         )
-    if poisoned_peers(poison, world, seed).all():
+    if poisoned_peers(poison, datasets, seed).all():
         raise ConfigError(
-            f"poison would leave none of the {world.num_peers} peers honest, so there would be no "
+            f"poison leaves none of the {datasets.num_peers} peers honest, so there are no "
             "results. Use a smaller poison.share or poison.count."
         )
 
 
-def poisoned_peers(poison: PoisonSettings, world: World, seed: int) -> Mask:
+def poisoned_peers(poison: PoisonSettings, datasets: PeerDatasets, seed: int) -> Mask:
     """Return the poisoned peers, (K,): a draw that depends on the seed and the peers alone."""
-    poisoned = np.zeros(world.num_peers, dtype=bool)
+    poisoned = np.zeros(datasets.num_peers, dtype=bool)
     if poison.kind == "none":
         return poisoned
-    candidates = _candidates(poison, world)
+    candidates = _candidates(poison, datasets)
     count = _count(poison, len(candidates))
     # The same peers as in a delusional Oracle, so that both experiments can be compared.
     in_order = poison.kind == "delusional" and poison.cluster is not None
@@ -192,20 +194,20 @@ def poisoned_peers(poison: PoisonSettings, world: World, seed: int) -> Mask:
     return poisoned
 
 
-def _candidates(poison: PoisonSettings, world: World) -> npt.NDArray[np.int64]:
+def _candidates(poison: PoisonSettings, datasets: PeerDatasets) -> npt.NDArray[np.int64]:
     if poison.cluster is None:
-        return np.arange(world.num_peers)
-    num_clusters = len(world.cluster_names)
+        return np.arange(datasets.num_peers)
+    num_clusters = len(datasets.cluster_names)
     if poison.cluster >= num_clusters:
         raise ConfigError(
             f"poison.cluster is {poison.cluster}, but the {num_clusters} true clusters are "
             f"numbered 0 to {num_clusters - 1}."
         )
-    members: npt.NDArray[np.int64] = np.flatnonzero(world.clusters(0) == poison.cluster)
+    members: npt.NDArray[np.int64] = np.flatnonzero(datasets.clusters(0) == poison.cluster)
     if not len(members):
         raise ConfigError(
             f"poison.cluster is {poison.cluster}, but no peer begins in this true cluster. Name "
-            f"one of {', '.join(map(str, np.unique(world.clusters(0))))}."
+            f"one of {', '.join(map(str, np.unique(datasets.clusters(0))))}."
         )
     return members
 

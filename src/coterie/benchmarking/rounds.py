@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from coterie.benchmarking.timing import CompiledTime, Effort, Tick, compiled_time
-from coterie.data.peer_arrays import OwnData, PeerData
+from coterie.data.peer_arrays import PeerArrays, PeerData
 from coterie.experiments.config import RunConfig, build_model
 from coterie.experiments.presets import find_preset
 from coterie.learning.native.library import find_library
@@ -80,7 +80,7 @@ def measure_rounds(effort: Effort, max_threads: int, tick: Tick) -> list[RoundSp
     sides do the same work.
     """
     config = round_config(effort)
-    world = made_up_world(config)
+    datasets = random_datasets(config)
     library = find_library()
     with ExitStack() as stack:
         inside = CompiledTime()
@@ -89,7 +89,7 @@ def measure_rounds(effort: Effort, max_threads: int, tick: Tick) -> list[RoundSp
             counts = sorted({1, max_threads})
             stack.enter_context(compiled_time(library, inside))
         simulations = [
-            stack.enter_context(_simulation(config, world, threads)) for threads in counts
+            stack.enter_context(_simulation(config, datasets, threads)) for threads in counts
         ]
         laps: list[list[Lap]] = [[] for _ in counts]
         for number in range(num_laps(effort)):
@@ -104,7 +104,7 @@ def measure_rounds(effort: Effort, max_threads: int, tick: Tick) -> list[RoundSp
     ]
 
 
-def made_up_world(config: RunConfig) -> OwnData:
+def random_datasets(config: RunConfig) -> PeerArrays:
     """Return peers with random images, the same ones within a cluster, each in its own memory."""
     model = architecture(config.model.name)
     rng = generator(0, "benchmark", "peers")
@@ -117,13 +117,13 @@ def made_up_world(config: RunConfig) -> OwnData:
     sizes = config.peers.train_size, config.peers.validation_size, model.default_outputs
     kinds = [PeerData(*map(part, sizes)) for _ in range(NUM_CLUSTERS)]
     clusters = [peer % NUM_CLUSTERS for peer in range(config.peers.count)]
-    return OwnData([kinds[cluster] for cluster in clusters], clusters)
+    return PeerArrays([kinds[cluster] for cluster in clusters], clusters)
 
 
-def _simulation(config: RunConfig, world: OwnData, threads: int) -> Simulation:
+def _simulation(config: RunConfig, datasets: PeerArrays, threads: int) -> Simulation:
     return Simulation(
-        world,
-        lambda: build_model(config, world.num_outputs),
+        datasets,
+        lambda: build_model(config, datasets.num_outputs),
         lambda: make_strategy(STRATEGY, config.strategy_options()),
         config,
         threads=threads,

@@ -1,4 +1,4 @@
-"""The catalogue of datasets: what there is, whether it is here, and how to load it."""
+"""The catalogue of datasets: their names, where their files are, and how to load them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BUNDLED = "bundled with scikit-learn"
 
 @dataclass(frozen=True)
 class DatasetEntry:
-    """One dataset: `read` loads it from a data root, `locate` says where it would come from."""
+    """One dataset: `read` loads it from a data root, `locate` returns where its files are."""
 
     title: str
     read: Callable[[Path], Dataset]
@@ -93,18 +93,18 @@ DATASETS: dict[str, DatasetEntry] = {
 
 
 def load_dataset(name: str, root: Path | None = None) -> Dataset:
-    """Load a dataset of the catalogue or an .npz file; the last few stay in memory."""
+    """Return a dataset of the catalogue or an .npz file; the last four stay in memory."""
     if not _is_npz(name):
         _entry(name)
     return _cached(name, (root or default_data_root()).absolute(), Path.cwd())
 
 
 def describe(name: str, root: Path | None = None) -> DatasetStatus:
-    """Say whether and where a dataset is, without reading it."""
+    """Return whether a dataset is on this computer, and where, without reading it."""
     root = (root or default_data_root()).absolute()
     if _is_npz(name):
         place = _text(first_file(_npz_candidates(name, root)))
-        title, how_to_get = "Your own arrays", "a file you make with numpy.savez"
+        title, how_to_get = "Your own arrays", "a file that you write with numpy.savez"
     else:
         entry = _entry(name)
         place = entry.locate(root)
@@ -122,8 +122,8 @@ def _cached(name: str, root: Path, working_folder: Path) -> Dataset:
     if path is None:
         places = "\n".join(f"  {candidate.absolute()}" for candidate in candidates)
         raise DataError(
-            f"{name} was not found. Looked for:\n{places}\nCheck the name, or name the folder that "
-            "holds it with --data-root DIR or the environment variable COTERIE_DATA."
+            f"{name} was not found. Looked for:\n{places}\nCheck the name, or give the folder that "
+            "holds it: --data-root DIR, or the environment variable COTERIE_DATA."
         )
     return read_npz(path)
 
@@ -141,6 +141,6 @@ def _entry(name: str) -> DatasetEntry:
     if name not in DATASETS:
         raise ConfigError(
             f"There is no dataset called '{name}'.{nearest(name, DATASETS)} "
-            "A file of your own is named by its path, ending in .npz."
+            "For your own data, give the path of a file that ends in .npz."
         )
     return DATASETS[name]

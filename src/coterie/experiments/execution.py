@@ -94,12 +94,12 @@ def execute(
 def finish(run: RunFolder, recorder: Recorder, simulation: Simulation) -> None:
     """Keep the best models, sum up, and drop the checkpoints, in this order."""
     write_atomically(run.folder, lambda file: _write_models(file, simulation))
-    is_accuracy = simulation.world.is_classification
+    is_accuracy = simulation.datasets.is_classification
     tested = summarise(
         recorder.table("metrics"),
         run.config.label,
         run.config.seed,
-        simulation.world.cluster_names,
+        simulation.datasets.cluster_names,
         is_accuracy=is_accuracy,
     )
     losses, accuracies = simulation.state.validate_best()

@@ -41,7 +41,7 @@ from coterie.learning.parallel import can_fork
 from coterie.models.architectures import architecture
 from coterie.processes.signals import stop_by_signal
 from coterie.settings import Settings
-from coterie.simulation.simulation import check_world
+from coterie.simulation.simulation import check_simulation
 from coterie.storage.files import explained, locked, make_folder, read_small, write_text
 from coterie.storage.yaml_text import parse_yaml
 from coterie.strategies import make_strategy
@@ -313,7 +313,7 @@ class Experiment:
             for config in configs:
                 check_training(config.training)
                 strategy = make_strategy(config.strategy["name"], config.strategy_options())
-                check_world(world, strategy, config)
+                check_simulation(world, strategy, config)
 
     def _scenario_of(self, config: RunConfig) -> Scenario:
         """Return the data of a run; the same as the last run's are not made anew."""

@@ -156,11 +156,12 @@ def check_module(module: nn.Module, pools: Sequence[Pool], *, is_classification:
             outputs = module.eval()(inputs)
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         raise ConfigError(
-            f"The model cannot take a sample of shape {tuple(inputs.shape[1:])}: {error}"
+            f"The model fails on a sample of shape {tuple(inputs.shape[1:])}: {error}\nMake its "
+            "first layer fit the samples, or change the shape of the samples."
         ) from None
     if not isinstance(outputs, torch.Tensor):
         raise ConfigError(
-            f"The model returns a {type(outputs).__name__}, but a tensor is needed: one score "
+            f"The model returns a {type(outputs).__name__}, but it must return a tensor: one score "
             "per class, or one value for regression."
         )
     highest = max(int(pool.targets.max()) for pool in pools)
@@ -169,16 +170,16 @@ def check_module(module: nn.Module, pools: Sequence[Pool], *, is_classification:
         outputs.shape[1] >= needed if is_classification else outputs.shape[1] == 1
     )
     if not enough:
-        meaning = (
-            f"integer targets up to {highest} are class numbers, and the model returns one score "
-            "per class. For regression give float targets."
+        reason = (
+            f"The targets are integers up to {highest}, so there are {needed} classes, and each "
+            "needs a score. Number the classes from 0. For regression give float targets."
             if is_classification
-            else "float targets mean regression, one value per sample. For classes give integer "
-            "targets, such as labels.astype(int)."
+            else "The targets are floats, which means regression, with one value per sample. For "
+            "classes give integer targets, such as labels.astype(int)."
         )
         raise ConfigError(
             f"For one sample the model returns shape {tuple(outputs.shape)}, but (1, "
-            f"{f'at least {needed}' if is_classification else 1}) is needed: {meaning}"
+            f"{f'at least {needed}' if is_classification else 1}) is needed. {reason}"
         )
 
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from torch import nn
 
-from coterie.data.peer_datasets import World
+from coterie.data.peer_datasets import PeerDatasets
 from coterie.learning.choice import Tell, make_trainer
 from coterie.learning.settings import TrainingSettings
 from coterie.learning.trainer import EvaluateJob, ModelReference, Trainer, Workspace
@@ -20,7 +20,11 @@ class ModelScorer:
     """Scores one model at a time with its own trainer: the main one may be busy for minutes."""
 
     def __init__(
-        self, data: World, build: Callable[[], nn.Module], settings: TrainingSettings, tell: Tell
+        self,
+        data: PeerDatasets,
+        build: Callable[[], nn.Module],
+        settings: TrainingSettings,
+        tell: Tell,
     ) -> None:
         self._data = data
         self._build = build

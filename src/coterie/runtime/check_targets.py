@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.data.peer_datasets import World
+from coterie.data.peer_datasets import PeerDatasets
 from coterie.errors import ConfigError
 from coterie.runtime.settings import SimulationSettings
 from coterie.strategies.server.server_strategy import ServerStrategy
@@ -10,10 +10,10 @@ from coterie.strategies.strategy import Strategy
 
 
 def check_targets(
-    world: World, strategy: Strategy | ServerStrategy, settings: SimulationSettings
+    datasets: PeerDatasets, strategy: Strategy | ServerStrategy, settings: SimulationSettings
 ) -> None:
     """Refuse to go by accuracy where there are no classes."""
-    if world.is_classification:
+    if datasets.is_classification:
         return
     if settings.best_by != "loss":
         raise ConfigError(

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from torch import nn
 
 from coterie.attacks.poisoning import Poisoning
-from coterie.data.peer_datasets import World
+from coterie.data.peer_datasets import PeerDatasets
 from coterie.data.pools import PeerSamples
 from coterie.errors import TrainingError
 from coterie.learning.trainer import (
@@ -50,7 +50,7 @@ class ModelStore:
 
     def __init__(
         self,
-        world: World,
+        datasets: PeerDatasets,
         build: Callable[[], nn.Module],
         layout: Layout,
         settings: SimulationSettings,
@@ -60,24 +60,27 @@ class ModelStore:
         distinct_server_models: bool = False,
         keys: Sequence[Key] | None = None,
     ) -> None:
-        self.world = world
+        self.datasets = datasets
         self.settings = settings
         self.layout = layout
-        self.num_peers = world.num_peers
+        self.num_peers = datasets.num_peers
         # The number of a peer is the key of its random draws, so that a run with more peers
         # starts the first ones alike. A real peer has a key of its own.
-        self.keys: Sequence[Key] = range(world.num_peers) if keys is None else keys
+        self.keys: Sequence[Key] = range(datasets.num_peers) if keys is None else keys
         check_models(
-            world.num_peers, layout.size, num_server_models, compares_bests=settings.compare_bests
+            datasets.num_peers,
+            layout.size,
+            num_server_models,
+            compares_bests=settings.compare_bests,
         )
-        shape = (world.num_peers, layout.size)
+        shape = (datasets.num_peers, layout.size)
         self.current: Matrix = shared_array(shape, np.float32)
         self.published: Matrix = shared_array(shape, np.float32)
         self.server: Matrix = shared_array((num_server_models, layout.size), np.float32)
         # Kept only for strategies that measure updates of models.
         self.initial: Matrix | None = None
         self.untrained: Matrix | None = None
-        self.poisoning = Poisoning(settings.poison, world, layout, self.keys, settings.seed)
+        self.poisoning = Poisoning(settings.poison, datasets, layout, self.keys, settings.seed)
         self.workspace = Workspace(
             self.poisoning.pools,
             {
@@ -86,8 +89,8 @@ class ModelStore:
                 "server": self.server,
             },
         )
-        self.network = Network(settings.network, world.num_peers, settings.seed)
-        self._latest = np.full((2, world.num_peers), np.nan)
+        self.network = Network(settings.network, datasets.num_peers, settings.seed)
+        self._latest = np.full((2, datasets.num_peers), np.nan)
         self._validated: dict[int, Evaluation] = {}
         """Validations of the present working models; see `forget_validation`."""
         common = settings.initialisation == "common"
@@ -95,7 +98,7 @@ class ModelStore:
         every = range(num_server_models)
         self._initialise(self.server, build, every, common=common and not distinct_server_models)
         self._bests = self._make_bests(settings)
-        self.restraint = Restraint(settings.training.epochs, world.num_peers)
+        self.restraint = Restraint(settings.training.epochs, datasets.num_peers)
         self.progress.never_stops = self.poisoning.peers
         self.enter(0)
         self.trainer = make_trainer(self.workspace)
@@ -148,7 +151,7 @@ class ModelStore:
 
     def enter(self, round_number: int) -> None:
         """Load the data of a round's step."""
-        samples = self.world.enter(self.world.step_of(round_number))
+        samples = self.datasets.enter(self.datasets.step_of(round_number))
         self.samples = self.poisoning.labelled(samples, round_number)
         self._validated.clear()
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from torch import nn
 
-from coterie.data.peer_datasets import World
+from coterie.data.peer_datasets import PeerDatasets
 from coterie.errors import ConfigError
 from coterie.learning.choice import Tell, make_trainer
 from coterie.learning.trainer import Trainer, Workspace
@@ -51,7 +51,7 @@ class RoundRunner:
 
     def __init__(
         self,
-        world: World,
+        datasets: PeerDatasets,
         build: Callable[[], nn.Module],
         strategy: Strategy | ServerStrategy,
         settings: SimulationSettings,
@@ -65,18 +65,18 @@ class RoundRunner:
 
         `keys` identify the peers' random draws; without them these are the peers' numbers.
         """
-        self.world = world
+        self.datasets = datasets
         self.settings = settings
         self.next_round = 0
         self._tell = tell
         self._build = build
         self.state = ModelStore(
-            world,
+            datasets,
             build,
             Layout.of(build()),
             settings,
             lambda workspace: self._make_trainer(workspace, threads),
-            strategy.num_models(len(world.cluster_names))
+            strategy.num_models(len(datasets.cluster_names))
             if isinstance(strategy, ServerStrategy)
             else 0,
             distinct_server_models=isinstance(strategy, ServerStrategy)
@@ -98,8 +98,8 @@ class RoundRunner:
             self._build,
             self.settings.training,
             workspace,
-            threads=min(threads, self.world.num_peers),
-            is_classification=self.world.is_classification,
+            threads=min(threads, self.datasets.num_peers),
+            is_classification=self.datasets.is_classification,
             tell=self._tell,
         )
 
@@ -114,9 +114,9 @@ class RoundRunner:
         """Whether all rounds are done, or everybody has stopped and nothing will change."""
         if self.next_round > self.settings.rounds:
             return True
-        last_step = self.world.step_of(self.settings.rounds)
+        last_step = self.datasets.step_of(self.settings.rounds)
         all_stopped = self.state.progress.all_stopped
-        return all_stopped and self.world.step_of(self.next_round) == last_step
+        return all_stopped and self.datasets.step_of(self.next_round) == last_step
 
     def advance(self) -> Round:
         """Run the next round and return what happened; round 0 is the initial training."""
@@ -135,8 +135,10 @@ class RoundRunner:
         return now
 
     def _begin(self, number: int) -> Round:
-        step = self.world.step_of(number)
-        truth = GroundTruth(self.world.clusters(step)) if self.world.has_true_clusters else None
+        step = self.datasets.step_of(number)
+        truth = (
+            GroundTruth(self.datasets.clusters(step)) if self.datasets.has_true_clusters else None
+        )
         now = Round(
             number=number,
             step=step,
@@ -144,7 +146,7 @@ class RoundRunner:
             stopped=self.state.progress.stopped.copy(),
             truth=truth,
         )
-        is_new = number > 0 and step != self.world.step_of(number - 1)
+        is_new = number > 0 and step != self.datasets.step_of(number - 1)
         if is_new or self.state.poisoning.relabels(number):
             self.state.enter(number)
         if is_new:
@@ -156,7 +158,7 @@ class RoundRunner:
         return (
             self.finished
             or number % self.settings.test_every == 0
-            or self.world.step_of(number + 1) != self.world.step_of(number)
+            or self.datasets.step_of(number + 1) != self.datasets.step_of(number)
         )
 
     def best_models(self) -> np.ndarray[Any, np.dtype[np.float32]]:

@@ -58,14 +58,14 @@ def best_guess(simulation: Simulation, honest: npt.NDArray[np.bool_]) -> Guess:
             known[key] = (_guessed(simulation, samples), len(samples))
         values.append(known[key][0])
     value, count = float(np.mean(values)), sum(size for _, size in known.values())
-    if simulation.world.is_classification:
+    if simulation.datasets.is_classification:
         return Guess(value, math.sqrt(value * (1 - value) / count))
     return Guess(value, value * math.sqrt(2 / count))
 
 
 def _guessed(simulation: Simulation, samples: Samples) -> float:
-    targets = simulation.world.pools[samples.pool].targets[samples.rows()]
-    if simulation.world.is_classification:
+    targets = simulation.datasets.pools[samples.pool].targets[samples.rows()]
+    if simulation.datasets.is_classification:
         return float(np.bincount(targets).max() / len(targets))
     return float(targets.var(dtype=np.float64))
 
@@ -76,14 +76,14 @@ def _about_guessing(
     guess = best_guess(simulation, honest)
     last = metrics.filter(pc.equal(metrics["round"], pc.max(metrics["round"])))
     names = ("test_accuracy", "its most common label", ".1%")
-    if not simulation.world.is_classification:
+    if not simulation.datasets.is_classification:
         names = ("test_loss", "its mean", ".4g")
     column, constant, form = names
     reached = float(np.nanmean(_known(last[column].to_numpy())))
-    gain = reached - guess.value if simulation.world.is_classification else guess.value - reached
+    gain = reached - guess.value if simulation.datasets.is_classification else guess.value - reached
     if math.isnan(gain) or gain > DEVIATIONS * guess.error:
         return None
-    what = "accuracy" if simulation.world.is_classification else "squared error"
+    what = "accuracy" if simulation.datasets.is_classification else "squared error"
     return (
         f"These models are not clearly better than guessing: on test data their mean {what} is "
         f"{reached:{form}}, and for each peer {constant} alone reaches {guess.value:{form}}. "

@@ -39,7 +39,7 @@ class PeerRuntime(Runtime):
         state.settings.watch.check(state.num_peers)
         asked = (strategy.required_metrics() for strategy in strategies)
         state.keep_for(watched_measurements(state.settings.watch).union(*asked))
-        self._recorded = recorded_peers(state.world.clusters(0))
+        self._recorded = recorded_peers(state.datasets.clusters(0))
         self._inboxes: list[dict[int, Matrix]] = [{} for _ in strategies]
         self._told: list[dict[int, float]] = [{} for _ in strategies]
         self._being_told: list[dict[int, float]] = [{} for _ in strategies]

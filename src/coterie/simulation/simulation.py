@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from torch import nn
 
 from coterie.attacks.poisoning import check_poison
-from coterie.data.peer_datasets import World
+from coterie.data.peer_datasets import PeerDatasets
 from coterie.errors import only_peers
 from coterie.learning.choice import Tell
 from coterie.runtime.check_targets import check_targets
@@ -25,7 +25,7 @@ class Simulation(RoundRunner):
 
     def __init__(
         self,
-        world: World,
+        datasets: PeerDatasets,
         build: Callable[[], nn.Module],
         make_strategy: Callable[[], Strategy | ServerStrategy],
         settings: SimulationSettings,
@@ -35,26 +35,26 @@ class Simulation(RoundRunner):
     ) -> None:
         """Make everything ready for round 0."""
         first = make_strategy()
-        _tell_lowered(first.lower_defaults(world.num_peers), world.num_peers, tell)
-        check_world(world, first, settings)
+        _tell_lowered(first.lower_defaults(datasets.num_peers), datasets.num_peers, tell)
+        check_simulation(datasets, first, settings)
 
         def make_runtime(state: ModelStore) -> AnyRuntime:
             if isinstance(first, ServerStrategy):
                 return ServerRuntime(state, first)
-            strategies = _for_every_peer(make_strategy, world.num_peers)
+            strategies = _for_every_peer(make_strategy, datasets.num_peers)
             return PeerRuntime(state, state.poisoning.impostors(strategies))
 
-        super().__init__(world, build, first, settings, make_runtime, threads=threads, tell=tell)
+        super().__init__(datasets, build, first, settings, make_runtime, threads=threads, tell=tell)
 
 
-def check_world(
-    world: World, strategy: Strategy | ServerStrategy, settings: SimulationSettings
+def check_simulation(
+    datasets: PeerDatasets, strategy: Strategy | ServerStrategy, settings: SimulationSettings
 ) -> None:
     """Refuse what cannot work with these peers and targets."""
-    strategy.check(world.num_peers)
-    settings.network.check(world.num_peers)
-    check_poison(settings.poison, world, strategy, settings.seed)
-    check_targets(world, strategy, settings)
+    strategy.check(datasets.num_peers)
+    settings.network.check(datasets.num_peers)
+    check_poison(settings.poison, datasets, strategy, settings.seed)
+    check_targets(datasets, strategy, settings)
 
 
 def _for_every_peer(

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import TypeAdapter, ValidationError
 
-from coterie.data.peer_datasets import World
+from coterie.data.peer_datasets import PeerDatasets
 from coterie.errors import StorageError
 from coterie.experiments.growing_tables import Parts
 from coterie.peer.peer_run import PEERS, RUN
@@ -81,7 +81,7 @@ def join_records(peers: Sequence[PeerRecords], first: int, last: int) -> dict[in
     return rounds
 
 
-def to_round(number: int, tables: Tables, data: World) -> Round:
+def to_round(number: int, tables: Tables, data: PeerDatasets) -> Round:
     """Return the records of all peers of one round as if a simulation had run it."""
     step = data.step_of(number)
     clusters = data.clusters(step)

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from small_runs import FEATURES, drifting_scenario, metrics_of, small_module
 from torch import nn
 from torch_bench import a_pool, deep
-from worlds import FEATURES, drifting_world, metrics_of, small_module
 
 from coterie.data.pools import Samples
 from coterie.errors import ConfigError
@@ -114,7 +114,7 @@ def test_who_insists_on_the_compiled_trainer_gets_an_error(told):
 
 @pytest.mark.parametrize("trainer", ["auto", "native", "torch"])
 def test_a_model_that_does_not_fit_the_data_is_refused_by_all(told, trainer):
-    with pytest.raises(ConfigError, match="cannot take a sample"):
+    with pytest.raises(ConfigError, match="fails on a sample"):
         make(lambda: nn.Sequential(nn.Linear(FEATURES + 1, 3)), told, trainer)
     with pytest.raises(ConfigError, match="at least 3"):
         make(lambda: nn.Sequential(nn.Linear(FEATURES, 2)), told, trainer)
@@ -164,7 +164,7 @@ def test_without_the_library_torch_trains(told):
 def simulate(told, **training):
     settings = SimulationSettings(rounds=6, training=TrainingSettings(**training))
     with Simulation(
-        drifting_world(), small_module, lambda: Random(fetches=2), settings, tell=told.append
+        drifting_scenario(), small_module, lambda: Random(fetches=2), settings, tell=told.append
     ) as simulation:
         return metrics_of(simulation), simulation.best_models()
 

@@ -37,7 +37,7 @@ def layered_module() -> nn.Module:
     return nn.Sequential(below, nn.Flatten(), nn.Linear(4 * (FEATURES - 2), CLASSES))
 
 
-def drifting_world(num_peers: int = 4, rounds: int = 6) -> Scenario:
+def drifting_scenario(num_peers: int = 4, rounds: int = 6) -> Scenario:
     """Two meanings of the labels; after three rounds the peers exchange them."""
     rng = np.random.default_rng(0)
     points = rng.normal(size=(600, FEATURES)).astype(np.float32)
@@ -51,10 +51,10 @@ def drifting_world(num_peers: int = 4, rounds: int = 6) -> Scenario:
     return Scenario([data], concepts, peers, drift, rounds=rounds)
 
 
-def drifting(strategy, **settings) -> Simulation:
+def drifting_simulation(strategy, **settings) -> Simulation:
     rounds = settings.setdefault("rounds", 6)
     return Simulation(
-        drifting_world(rounds=rounds), small_module, strategy, SimulationSettings(**settings)
+        drifting_scenario(rounds=rounds), small_module, strategy, SimulationSettings(**settings)
     )
 
 
