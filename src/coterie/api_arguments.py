@@ -12,7 +12,7 @@ from torch import nn
 from coterie.data.peer_arrays import PARTS, PeerData
 from coterie.errors import ConfigError, DataError
 from coterie.runtime.settings import SimulationSettings
-from coterie.settings import checked
+from coterie.settings import parse_settings
 from coterie.strategies import DEFAULT_STRATEGY, ServerStrategy, Strategy, make_strategy
 from coterie.strategies.catalogue import check_options
 
@@ -92,7 +92,7 @@ def checked_settings(settings: SettingsArgument) -> SimulationSettings:
     if isinstance(settings, SimulationSettings):
         return settings
     if isinstance(settings, Mapping):
-        return checked(SimulationSettings, settings)
+        return parse_settings(SimulationSettings, settings)
     raise ConfigError(
         f"settings is {_named(settings)}, but SimulationSettings(rounds=20) or {{'rounds': 20}} is "
         "needed."

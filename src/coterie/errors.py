@@ -68,7 +68,7 @@ class Interrupted(BaseException):
     exit_code: ClassVar[int] = 130
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def suggest(word: str, known: Iterable[str]) -> str:
     """Return " Did you mean 'x'?" for the nearest known word, followed by all that are known."""
     names = sorted(known)
     close = difflib.get_close_matches(word.lower(), names, n=1, cutoff=0.5)
@@ -81,7 +81,7 @@ def only_peers(count: int) -> str:
     return "There is only 1 peer" if count == 1 else f"There are only {count} peers"
 
 
-def in_plain_words(message: str) -> str:
+def simplify(message: str) -> str:
     """Return what pydantic says of a value in the words of a user."""
     message = message.removeprefix("Value error, ").split(", unable to parse")[0]
     return message.replace("Input should be", "it should be").replace("integer", "whole number")

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
-from coterie.errors import ConfigError, in_plain_words, nearest
+from coterie.errors import ConfigError, simplify, suggest
 
 MAX_INTEGER = 2**63 - 1
 """The largest whole number that tables and compiled code can hold."""
@@ -53,12 +53,12 @@ class Settings(BaseModel):
 
 
 _LONGEST_SHOWN = 300
-Kind = TypeVar("Kind", bound=Settings)
+Group = TypeVar("Group", bound=Settings)
 
 
-def checked(
-    kind: type[Kind], settings: Mapping[str, Any], context: Mapping[str, Any] | None = None
-) -> Kind:
+def parse_settings(
+    kind: type[Group], settings: Mapping[str, Any], context: Mapping[str, Any] | None = None
+) -> Group:
     """Return checked settings; mistakes become a ConfigError that says what to do."""
     try:
         return kind.model_validate(settings, context=context)
@@ -87,14 +87,14 @@ def _explain(error: dict[str, Any], root: type[BaseModel]) -> str:
             _, group = _at(tuple(error["loc"][:-1]), root)
             known = group.model_fields if _is_model(group) else ()
             name = str(error["loc"][-1])
-            if found := keys_named(root, name):
+            if found := find_keys(root, name):
                 return f"There is no setting '{where}'. Did you mean {' or '.join(found)}?"
-            return f"There is no setting '{where}'.{nearest(name, known)}"
+            return f"There is no setting '{where}'.{suggest(name, known)}"
         case "missing":
             return f"The setting '{where}' is missing."
         case "union_tag_invalid":
             tag = str(error["ctx"]["tag"])
-            return f"{where}.kind = '{tag}' cannot be used.{nearest(tag, _kinds(kind))}"
+            return f"{where}.kind = '{tag}' cannot be used.{suggest(tag, _kinds(kind))}"
         case "union_tag_not_found":
             known = ", ".join(_kinds(kind))
             shown = _shown(given)
@@ -105,7 +105,7 @@ def _explain(error: dict[str, Any], root: type[BaseModel]) -> str:
         expected = f"a group of settings: {', '.join(names)}. Set one, such as {where}.{names[0]}=…"
     elif error["type"] == "tuple_type" and isinstance(given, str | int | float):
         expected = f"a list, such as [{given}]"
-    message = f"expected {expected}" if expected else in_plain_words(error["msg"])
+    message = f"expected {expected}" if expected else simplify(error["msg"])
     return f"{where} = {_shown(given)} cannot be used: {message}."
 
 
@@ -142,7 +142,7 @@ _SHORT = {"lr": "learning_rate", "bs": "batch_size", "wd": "weight_decay", "arch
 """What people call settings elsewhere."""
 
 
-def keys_named(root: type[BaseModel], name: str) -> list[str]:
+def find_keys(root: type[BaseModel], name: str) -> list[str]:
     """Return the dotted keys of the settings of a name, or of one that is short for it."""
     wanted = _SHORT.get(name, name)
     return [key for key in _keys(root) if key.rpartition(".")[2] == wanted and key != name]

@@ -13,7 +13,7 @@ import pytest
 
 from coterie.errors import Interrupted, StorageError
 from coterie.learning.settings import TrainingSettings
-from coterie.processes.signals import NAMES
+from coterie.processes.signals import SIGNAL_NAMES
 from coterie.runtime.checkpoints import Checkpoints
 from coterie.runtime.loop import run_to_end
 from coterie.runtime.recorder import Recorder
@@ -130,7 +130,7 @@ def test_checkpoints_are_written_every_so_many_rounds_and_at_the_end(start, tmp_
 def test_ctrl_c_finishes_the_round_and_saves(start, tmp_path, kind, every):
     simulation, recorder, checkpoints = start(tmp_path)
     told = []
-    with pytest.raises(Interrupted, match=f"by {NAMES[kind]} after round 2"):
+    with pytest.raises(Interrupted, match=f"by {SIGNAL_NAMES[kind]} after round 2"):
         run_to_end(
             simulation,
             recorder,

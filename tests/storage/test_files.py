@@ -13,7 +13,7 @@ from typing import BinaryIO
 import pytest
 
 from coterie.errors import StorageError
-from coterie.storage.files import PARTIAL, explained, make_folder, write_atomically, write_text
+from coterie.storage.files import PARTIAL, explain_errors, make_folder, write_atomically, write_text
 
 
 def writer(name: str, content: bytes):
@@ -199,7 +199,7 @@ def test_a_folder_under_a_file_cannot_be_made(tmp_path, below):
     ],
 )
 def test_errors_come_with_advice(number, advice):
-    with pytest.raises(StorageError) as caught, explained("do it"):
+    with pytest.raises(StorageError) as caught, explain_errors("do it"):
         raise OSError(number, os.strerror(number))
     assert str(caught.value).startswith(f"Cannot do it: {os.strerror(number)}. ")
     assert advice in str(caught.value)
@@ -207,10 +207,10 @@ def test_errors_come_with_advice(number, advice):
 
 
 def test_an_error_without_a_number_is_explained_by_its_text():
-    with pytest.raises(StorageError, match=r"Cannot do it: broken\."), explained("do it"):
+    with pytest.raises(StorageError, match=r"Cannot do it: broken\."), explain_errors("do it"):
         raise OSError("broken")
 
 
 def test_other_errors_are_not_touched():
-    with pytest.raises(KeyError, match="mine"), explained("do it"):
+    with pytest.raises(KeyError, match="mine"), explain_errors("do it"):
         raise KeyError("mine")

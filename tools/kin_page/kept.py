@@ -24,7 +24,7 @@ from coterie.results.analyses.columns import columns, of_all_peers
 from coterie.results.analyses.neighbours import fetched_precision
 from coterie.results.published_comparison import differences
 from coterie.results.read_runs import read_runs
-from coterie.storage.files import explained, open_folder, write_text
+from coterie.storage.files import explain_errors, prepare_folder, write_text
 from coterie.studies.base import Setting, Study
 from coterie.studies.results import Result, csv_text, read_csv, results
 from reproduction_page.kept import hardware, software
@@ -213,7 +213,7 @@ def _curve(label: str, kind: str, data: Json, seeds: list[int]) -> Curve:
 
 
 def _write(kept: KeptSetting, target: Path) -> None:
-    open_folder(target)
+    prepare_folder(target)
     made = asdict(kept.made)
     # One line per curve: files that people can still look at.
     lines = ",\n".join(json.dumps(curve) for curve in made.pop("curves"))
@@ -230,7 +230,7 @@ def read(study: Study, folder: Path) -> list[KeptSetting]:
 
 def _read(path: Path) -> KeptSetting:
     try:
-        with explained(f"read {path}"):
+        with explain_errors(f"read {path}"):
             made = TypeAdapter(Made).validate_json(path.read_bytes())
     except ValidationError as error:
         first = error.errors()[0]

@@ -15,7 +15,7 @@ import typer
 
 from coterie.cli import console
 from coterie.errors import ConfigError
-from coterie.processes.worker_process import follow, starting
+from coterie.processes.worker_process import become_worker, hold_signals
 
 if TYPE_CHECKING:
     import socket
@@ -99,7 +99,7 @@ def _start(folder: Path, listening: socket.socket) -> int:
     """Fork the process that serves; it ends with this one."""
     # Forked before there are threads. Not one of multiprocessing: its time is not the run's.
     parent = os.getpid()
-    with starting():
+    with hold_signals():
         child = os.fork()
         if child == 0:
             _serve(folder, listening, parent)
@@ -111,7 +111,7 @@ def _serve(folder: Path, listening: socket.socket, parent: int) -> NoReturn:
     try:
         from coterie.reports.live.local_server import serve
 
-        follow(parent, heeds_sigterm_of="all")
+        become_worker(parent, sigterm_from="all")
         serve(folder, listening)
     finally:
         os._exit(0)

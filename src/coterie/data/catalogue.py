@@ -13,8 +13,8 @@ from coterie.data.idx import FASHION_MNIST, MNIST, IdxSource, locate_idx, read_i
 from coterie.data.labelled_dataset import Dataset
 from coterie.data.npz import read_npz
 from coterie.data.pacs import HOW_TO_GET, locate_pacs, read_pacs
-from coterie.data.sources import default_data_root, expanded, first_file
-from coterie.errors import ConfigError, DataError, nearest
+from coterie.data.sources import default_data_root, expand_home, first_file
+from coterie.errors import ConfigError, DataError, suggest
 
 _BUNDLED = "bundled with scikit-learn"
 
@@ -133,14 +133,14 @@ def _is_npz(name: str) -> bool:
 
 
 def _npz_candidates(name: str, root: Path) -> tuple[Path, ...]:
-    path = expanded(name)
+    path = expand_home(name)
     return (path,) if path.is_absolute() else (path, root / path)
 
 
 def _entry(name: str) -> DatasetEntry:
     if name not in DATASETS:
         raise ConfigError(
-            f"There is no dataset called '{name}'.{nearest(name, DATASETS)} "
+            f"There is no dataset called '{name}'.{suggest(name, DATASETS)} "
             "For your own data, give the path of a file that ends in .npz."
         )
     return DATASETS[name]

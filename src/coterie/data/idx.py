@@ -17,8 +17,8 @@ from coterie.data.sources import (
     RemoteFile,
     check_unpacked,
     download_or_explain,
+    explain_read_errors,
     first_file,
-    reading,
 )
 from coterie.errors import DataError
 
@@ -98,7 +98,10 @@ def read_idx_dataset(source: IdxSource, root: Path) -> Dataset:
 
 def read_idx(path: Path, dimensions: int) -> npt.NDArray[np.uint8]:
     """Return the array of one idx file of unsigned bytes."""
-    with reading(path, f"an idx file with {dimensions} dimension(s)"), _open_idx(path) as stream:
+    with (
+        explain_read_errors(path, f"an idx file with {dimensions} dimension(s)"),
+        _open_idx(path) as stream,
+    ):
         shape = _read_header(stream, path, dimensions)
         size = prod(shape)
         check_unpacked(path, size)

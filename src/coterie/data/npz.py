@@ -16,7 +16,7 @@ from coterie.data.holdout import random_holdout, stratified_holdout
 from coterie.data.images import normalise
 from coterie.data.labelled_dataset import Dataset, Inputs, Targets, check_samples
 from coterie.data.peer_arrays import PeerData
-from coterie.data.sources import check_unpacked, reading
+from coterie.data.sources import check_unpacked, explain_read_errors
 from coterie.errors import DataError
 from coterie.randomness import generator
 
@@ -91,7 +91,7 @@ def _load(path: Path) -> Arrays:
     try:
         expected = "a .npz archive of plain (not object) numpy arrays"
         # Opened here, because numpy leaves a damaged archive open.
-        with reading(path, expected), path.open("rb") as stream:
+        with explain_read_errors(path, expected), path.open("rb") as stream:
             # Checked here, because numpy treats a file that is not an archive as a pickle.
             if not zipfile.is_zipfile(stream):
                 stream.seek(0)

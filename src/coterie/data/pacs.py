@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from coterie.data.holdout import stratified_holdout
 from coterie.data.labelled_dataset import Dataset
-from coterie.data.sources import first_folder, reading
-from coterie.errors import ConfigError, DataError, nearest
+from coterie.data.sources import explain_read_errors, first_folder
+from coterie.errors import ConfigError, DataError, suggest
 from coterie.randomness import generator
 
 DOMAINS = ("photo", "art_painting", "cartoon", "sketch")
@@ -37,7 +37,7 @@ def locate_pacs(domain: str, root: Path) -> Path | None:
 def read_pacs(root: Path, domain: str) -> Dataset:
     """Return one domain, with a fixed fifth of each class for test; images (n, 3, 227, 227)."""
     if domain not in DOMAINS:
-        raise ConfigError(f"PACS has no domain '{domain}'.{nearest(domain, DOMAINS)}")
+        raise ConfigError(f"PACS has no domain '{domain}'.{suggest(domain, DOMAINS)}")
     folder = locate_pacs(domain, root)
     if folder is None:
         places = "\n".join(f"  {path}" for path in _candidates(domain, root))
@@ -68,7 +68,7 @@ def _list_pictures(folder: Path) -> tuple[list[Path], npt.NDArray[np.int64]]:
     paths: list[Path] = []
     labels: list[int] = []
     for label, name in enumerate(CLASSES):
-        with reading(folder / name, f"a folder with the pictures of class '{name}'"):
+        with explain_read_errors(folder / name, f"a folder with the pictures of class '{name}'"):
             files = sorted(path for path in (folder / name).iterdir() if _is_picture(path))
         if len(files) < 2:
             raise DataError(
@@ -102,7 +102,10 @@ def _decode_picture(path: Path) -> npt.NDArray[np.uint8]:
 
     expected = f"a {_SIZE}×{_SIZE} picture"
     try:
-        with reading(path, expected), Image.open(path, formats=("JPEG", "PNG")) as picture:
+        with (
+            explain_read_errors(path, expected),
+            Image.open(path, formats=("JPEG", "PNG")) as picture,
+        ):
             # Pillow reads the size before the pixels, so decompression bombs are refused in time.
             if picture.size != (_SIZE, _SIZE):
                 width, height = picture.size

@@ -151,8 +151,8 @@ class Scenario(PeerDatasets):
         shapes = {source.shape for source in self._sources}
         if len(shapes) > 1 or len({source.is_classification for source in self._sources}) > 1:
             raise ConfigError(
-                "All datasets of a run must have samples of the same shape and the same type of targets: "
-                f"classes, or values to predict. These have shapes {sorted(shapes)}: "
+                "All datasets of a run must have samples of the same shape and the same type of "
+                f"targets: classes, or values to predict. These have shapes {sorted(shapes)}: "
                 f"{', '.join(source.name for source in self._sources)}."
             )
         if any(concept.rotation for concept in self._concepts) and len(next(iter(shapes))) != 3:

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from coterie.data.cifar100_names import CIFAR100_SUPERCLASSES
 from coterie.data.labelled_dataset import Dataset
-from coterie.errors import ConfigError, DataError, nearest
+from coterie.errors import ConfigError, DataError, suggest
 from coterie.randomness import generator
 from coterie.settings import Settings
 
@@ -196,7 +196,7 @@ def _members(superclass: str) -> tuple[str, ...]:
     if superclass not in CIFAR100_SUPERCLASSES:
         raise ConfigError(
             f"CIFAR-100 has no superclass '{superclass}'."
-            f"{nearest(superclass, CIFAR100_SUPERCLASSES)}"
+            f"{suggest(superclass, CIFAR100_SUPERCLASSES)}"
         )
     return CIFAR100_SUPERCLASSES[superclass]
 

@@ -54,10 +54,10 @@ class RemoteFile:
 def default_data_root() -> Path:
     """Return the folder of datasets: $COTERIE_DATA, else ~/.cache/coterie/data."""
     chosen = os.environ.get("COTERIE_DATA", "")
-    return expanded(chosen) if chosen else expanded("~/.cache/coterie/data")
+    return expand_home(chosen) if chosen else expand_home("~/.cache/coterie/data")
 
 
-def expanded(path: str | Path) -> Path:
+def expand_home(path: str | Path) -> Path:
     """Return the path with `~` replaced by the home folder."""
     return Path(os.path.expanduser(path))
 
@@ -78,7 +78,7 @@ def first_folder(candidates: Iterable[Path]) -> Path | None:
 
 
 @contextmanager
-def reading(path: Path, expected: str) -> Iterator[None]:
+def explain_read_errors(path: Path, expected: str) -> Iterator[None]:
     """Turn the errors of an unreadable or damaged file into a DataError with its path."""
     try:
         yield
@@ -104,7 +104,7 @@ def check_unpacked(path: Path, size: int) -> None:
 
 def verify_md5(path: Path, remote: RemoteFile) -> None:
     """Refuse a local copy that differs from the official file."""
-    with reading(path, f"the official {remote.file_name}"), path.open("rb") as stream:
+    with explain_read_errors(path, f"the official {remote.file_name}"), path.open("rb") as stream:
         found = hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
     if found != remote.md5:
         raise DataError(

@@ -24,8 +24,8 @@ from coterie.runtime.round import Round
 from coterie.simulation.result_warnings import find_warnings
 from coterie.simulation.simulation import Simulation
 from coterie.storage.files import (
-    explained,
-    locked,
+    explain_errors,
+    lock_folder,
     write_atomically,
     write_text,
 )
@@ -57,7 +57,7 @@ def execute(
     After Ctrl-C in its last round it is finished, and then an `Interrupted` says so: there may be
     other runs to come. Whoever gives `asked_to_stop` knows it.
     """
-    with locked(run.folder):
+    with lock_folder(run.folder):
         if run.read_summary() is not None:
             return
         config, world = run.config, scenario()
@@ -110,7 +110,7 @@ def finish(run: RunFolder, recorder: Recorder, simulation: Simulation) -> None:
         warnings=find_warnings(simulation, recorder.table("metrics")),
     )
     write_text(run.folder / SUMMARY, json.dumps(asdict(reached), indent=2))
-    with explained(f"remove the checkpoints of {run.folder}"):
+    with explain_errors(f"remove the checkpoints of {run.folder}"):
         if (run.folder / "checkpoints").exists():  # real peers have their own
             shutil.rmtree(run.folder / "checkpoints")
 

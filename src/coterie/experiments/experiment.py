@@ -42,7 +42,7 @@ from coterie.models.architectures import architecture
 from coterie.processes.signals import stop_by_signal
 from coterie.settings import Settings
 from coterie.simulation.simulation import check_simulation
-from coterie.storage.files import explained, locked, make_folder, read_small, write_text
+from coterie.storage.files import explain_errors, lock_folder, make_folder, read_small, write_text
 from coterie.storage.yaml_text import parse_yaml
 from coterie.strategies import make_strategy
 
@@ -121,7 +121,7 @@ class Experiment:
         added = Experiment(self.folder, _new_runs(self.folder, names, configs))
         added._check_data()
         make_folder(self.folder)
-        with locked(self.folder):
+        with lock_folder(self.folder):
             # Read anew: another process may have added runs since this one opened the experiment.
             path = self.folder / EXPERIMENT
             listed = read_contents(path).runs if path.exists() else ()
@@ -142,7 +142,7 @@ class Experiment:
         Runs that cannot be read are left out if somebody is there to be told of them.
         """
         path = folder / EXPERIMENT
-        with explained(f"open {folder}"):
+        with explain_errors(f"open {folder}"):
             if not folder.exists():
                 raise StorageError(f"There is no folder {folder}.")
             if (folder / CONFIG).exists():
@@ -366,7 +366,7 @@ def _data_and_model(config: RunConfig) -> str:
 
 def _check_unused(folder: Path) -> None:
     """Refuse an output folder that would be mixed up with what is there."""
-    with explained(f"use {folder} as output folder"):
+    with explain_errors(f"use {folder} as output folder"):
         if not folder.exists():
             return
         if not folder.is_dir():

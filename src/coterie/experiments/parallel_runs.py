@@ -22,7 +22,7 @@ import torch
 
 from coterie.errors import CoterieError, Interrupted, WorkerDied
 from coterie.learning.parallel import can_fork
-from coterie.processes.worker_process import follow, starting
+from coterie.processes.worker_process import become_worker, hold_signals
 
 WAIT_SECONDS = 0.2
 """How long a wish to stop may go unnoticed."""
@@ -108,7 +108,7 @@ class SideBySide:
         process: BaseProcess = self._context.Process(  # type: ignore[attr-defined]
             target=_work, args=(there, work, os.getpid()), name=name
         )
-        with starting():
+        with hold_signals():
             process.start()
         # Only the worker holds its end now: when it is gone, so is the connection.
         there.close()
@@ -154,7 +154,7 @@ def _why(code: int | None) -> str:
 
 def _work(connection: Connection, work: Work, parent: int) -> None:
     """Do a piece of work in a new process and say how it ended."""
-    follow(parent, heeds_sigterm_of="none")  # the parent ends workers with SIGKILL
+    become_worker(parent, sigterm_from="none")  # the parent ends workers with SIGKILL
     torch.set_num_threads(1)
     error: BaseException | None = None
     try:

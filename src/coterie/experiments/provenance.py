@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from coterie.errors import StorageError
-from coterie.storage.files import explained, write_text
+from coterie.storage.files import explain_errors, write_text
 
 STARTED, SOFTWARE = "started.json", "software.json"
 PACKAGES = (
@@ -84,7 +84,7 @@ def read_start(folder: Path) -> Start:
 
 def _object(path: Path) -> dict[str, Any]:
     """Return the content of a JSON file; nothing if there is no such file."""
-    with explained(f"read {path}"):
+    with explain_errors(f"read {path}"):
         if not path.exists():
             return {}
         try:

@@ -22,7 +22,7 @@ import torch
 from coterie.errors import WorkerDied
 from coterie.learning.trainer import EvaluateJob, Evaluation, Trainer, TrainJob
 from coterie.processes.shared_memory import Placement
-from coterie.processes.worker_process import follow, starting
+from coterie.processes.worker_process import become_worker, hold_signals
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -52,7 +52,7 @@ class ParallelTrainer(Trainer):
             initargs=(trainer, os.getpid()),
         )
         # Fork now, while this process has no other threads.
-        with starting():
+        with hold_signals():
             self._run(_ready, [None] * num_workers)
 
     def train(self, jobs: Sequence[TrainJob]) -> list[float]:
@@ -88,7 +88,7 @@ def _start_worker(trainer: Trainer, parent: int) -> None:
     global _worker_trainer  # noqa: PLW0603 — a forked worker is bound to one trainer for life
     _worker_trainer = trainer
     torch.set_num_threads(1)
-    follow(parent)
+    become_worker(parent)
 
 
 def _bound(news: Placements) -> Trainer:

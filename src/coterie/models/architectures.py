@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import nn
 
-from coterie.errors import ConfigError, nearest
+from coterie.errors import ConfigError, suggest
 from coterie.models.resnet import ResNet18
 
 Task = Literal["classification", "regression"]
@@ -167,7 +167,7 @@ ARCHITECTURES: dict[str, Architecture] = {
 def architecture(name: str) -> Architecture:
     """Return the architecture of that name."""
     if name not in ARCHITECTURES:
-        raise ConfigError(f"Unknown architecture '{name}'.{nearest(name, ARCHITECTURES)}")
+        raise ConfigError(f"Unknown architecture '{name}'.{suggest(name, ARCHITECTURES)}")
     return ARCHITECTURES[name]
 
 

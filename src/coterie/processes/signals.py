@@ -16,13 +16,13 @@ from types import FrameType
 
 from coterie.errors import CoterieError, Interrupted
 
-NAMES = {
+SIGNAL_NAMES = {
     getattr(signal, name): words
     for name, words in (("SIGINT", "Ctrl-C"), ("SIGTERM", "SIGTERM"), ("SIGHUP", "SIGHUP"))
     if hasattr(signal, name)  # Windows has no SIGHUP
 }
 """The signals that ask to stop, and what people call them."""
-SAME_SECONDS = 1.0
+SAME_REQUEST_SECONDS = 1.0
 """How long after a request another SIGTERM belongs to it: `timeout` sends two, to us and to all."""
 Handle = Callable[[int, FrameType | None], None]
 _interrupted: list[str] = []
@@ -47,10 +47,10 @@ class StopRequest:
     @property
     def by(self) -> str:
         """What asked to stop, as people call it."""
-        return "Ctrl-C" if self.number is None else NAMES[self.number]
+        return "Ctrl-C" if self.number is None else SIGNAL_NAMES[self.number]
 
     @property
-    def is_overlooked(self) -> bool:
+    def is_unnoticed(self) -> bool:
         """Whether there was a request that was never noticed."""
         return self.number is not None and not self._is_noticed
 
@@ -59,21 +59,21 @@ class StopRequest:
         self.number = number
         self._made_at = time.monotonic()
 
-    def is_urged_by(self, number: int) -> bool:
+    def is_urgent(self, number: int) -> bool:
         """Whether another signal means to stop at once; a shell repeats SIGHUP, and `timeout`
         SIGTERM, without a person's being impatient."""
         if number == signal.SIGTERM:
-            return time.monotonic() - self._made_at > SAME_SECONDS
+            return time.monotonic() - self._made_at > SAME_REQUEST_SECONDS
         return number == signal.SIGINT
 
 
-def stopper(asked: Callable[[], bool]) -> str:
+def stop_source(asked: Callable[[], bool]) -> str:
     """Return what asked to stop, as people call it."""
     return asked.by if isinstance(asked, StopRequest) else "Ctrl-C"
 
 
 @contextmanager
-def handled_by(
+def handle_signals(
     handle: Handle, *, always: Collection[int] = (), afterwards: signal.Handlers | None = None
 ) -> Iterator[None]:
     """Let a function handle the signals that ask to stop, except those that are ignored.
@@ -81,7 +81,7 @@ def handled_by(
     Those in `always` are handled all the same. Afterwards the signals have their handlers of
     before, or the one that is given.
     """
-    previous = {number: signal.getsignal(number) for number in NAMES}
+    previous = {number: signal.getsignal(number) for number in SIGNAL_NAMES}
     terminals = [stream for stream in (1, 2) if os.isatty(stream)]
 
     def handle_signal(number: int, frame: FrameType | None) -> None:
@@ -104,11 +104,11 @@ def interrupted_by_signals() -> Iterator[None]:
     """Let the signals that ask to stop interrupt what is done within, at once."""
 
     def handle(number: int, frame: FrameType | None) -> None:
-        _interrupted.append(f"Stopped by {NAMES[number]}.")
+        _interrupted.append(f"Stopped by {SIGNAL_NAMES[number]}.")
         raise Interrupted(_interrupted[-1])
 
     try:
-        with handled_by(handle):
+        with handle_signals(handle):
             yield
     finally:
         _interrupted.clear()
@@ -131,7 +131,7 @@ def stop_by_signal(
 
     def handle(number: int, frame: FrameType | None) -> None:
         if asked():
-            if asked.is_urged_by(number):
+            if asked.is_urgent(number):
                 raise Interrupted("Stopped at once; what came after the last checkpoint is lost.")
             return
         asked.make(number)
@@ -139,13 +139,13 @@ def stop_by_signal(
             tell(f"{what_happens} Press Ctrl-C again to stop at once.")
 
     try:
-        with handled_by(handle):
+        with handle_signals(handle):
             yield asked
     except CoterieError as error:
-        if asked.is_overlooked:
+        if asked.is_unnoticed:
             raise Interrupted(f"Stopped by {asked.by}.") from error
         raise
-    if asked.is_overlooked:
+    if asked.is_unnoticed:
         raise Interrupted(f"Stopped by {asked.by}.")
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from coterie.errors import ConfigError, nearest
+from coterie.errors import ConfigError, suggest
 from coterie.experiments.published.published_table import Comparison, PublishedResult
 from coterie.experiments.run_folder import RunFolder
 from coterie.results.measures import Entry, Measure, entry, usual_measure
@@ -87,7 +87,7 @@ def compare(gathered: Runs, measure: Measure | None, baseline: str | None) -> li
     labels = list(dict.fromkeys(run.label for run in gathered))
     if baseline is not None and baseline not in labels:
         raise ConfigError(
-            f"--baseline {baseline}: no such strategy is here.{nearest(baseline, labels)}"
+            f"--baseline {baseline}: no such strategy is here.{suggest(baseline, labels)}"
         )
     groups: dict[tuple[str, int, bool], list[RunFolder]] = {}
     for run in gathered:

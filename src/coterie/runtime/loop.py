@@ -8,7 +8,7 @@ from typing import TypedDict, Unpack
 
 from coterie.errors import Interrupted
 from coterie.learning.choice import Tell
-from coterie.processes.signals import stop_by_signal, stopper
+from coterie.processes.signals import stop_by_signal, stop_source
 from coterie.runtime.checkpoints import Checkpoints
 from coterie.runtime.recorder import Recorder
 from coterie.runtime.round import Round
@@ -81,7 +81,7 @@ def advance_to_end(
                     checkpoints.write(run.next_round, saved)
                 recorder.flush_if_due()
                 if stop and not run.finished:
-                    raise Interrupted(f"Stopped by {stopper(asked)} after round {now.number}.")
+                    raise Interrupted(f"Stopped by {stop_source(asked)} after round {now.number}.")
         finally:
             recorder.flush()
         recorder.finish()

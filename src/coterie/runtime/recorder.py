@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from coterie.runtime.round import Round
 from coterie.runtime.run_tables import SCHEMAS, parts_of, read_table
-from coterie.storage.files import open_folder, remove_files, write_atomically, write_together
+from coterie.storage.files import prepare_folder, remove_files, write_atomically, write_together
 
 FLUSH_SECONDS = 2.0
 
@@ -34,7 +34,7 @@ class Recorder:
         self._flushed = time.monotonic()
         if run is not None:
             for folder in (run, *(run / name for name in SCHEMAS)):
-                open_folder(folder)
+                prepare_folder(folder)
 
     def add(self, now: Round, seconds: tuple[float, float] | None = None) -> None:
         """Add a finished round; `seconds`: its wall and CPU time, if another process ran it."""

@@ -36,15 +36,15 @@ def write_atomically(
     write: Callable[[BinaryIO], str],
     *,
     private: bool = False,
-    lasting: bool = True,
+    durable: bool = True,
 ) -> Path:
     """Let `write` fill a new file and name it; it appears in the folder whole or not at all.
 
     A private file can be read by its owner only, from the moment on when it exists. One that need
     not last is not forced onto the disk: a power cut may lose it.
     """
-    path = _write(folder, write, private=private, lasting=lasting)
-    if lasting:
+    path = _write(folder, write, private=private, durable=durable)
+    if durable:
         _sync_folders([folder])
     return path
 
@@ -62,16 +62,16 @@ def write_together(files: Iterable[tuple[Path, Callable[[BinaryIO], str]]]) -> N
 
 
 def _write(
-    folder: Path, write: Callable[[BinaryIO], str], *, private: bool = False, lasting: bool = True
+    folder: Path, write: Callable[[BinaryIO], str], *, private: bool = False, durable: bool = True
 ) -> Path:
     """Write a file whole or not at all; its name is not forced onto the disk."""
     partial = folder / f"{os.getpid()}{PARTIAL}"
-    with explained(f"write to {folder}"):
+    with explain_errors(f"write to {folder}"):
         try:
             with open(partial, "wb", opener=_open_private if private else None) as file:
                 name = write(file)
                 file.flush()
-                if lasting:
+                if durable:
                     os.fsync(file.fileno())
             partial.replace(folder / name)
         finally:
@@ -85,7 +85,7 @@ def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_EXCL, 0o600)
 
 
-def write_text(path: Path, text: str, *, private: bool = False, lasting: bool = True) -> None:
+def write_text(path: Path, text: str, *, private: bool = False, durable: bool = True) -> None:
     """Write a small text file atomically."""
 
     def fill(file: BinaryIO) -> str:
@@ -93,12 +93,12 @@ def write_text(path: Path, text: str, *, private: bool = False, lasting: bool = 
         file.write(text.encode(errors="backslashreplace"))
         return path.name
 
-    write_atomically(path.parent, fill, private=private, lasting=lasting)
+    write_atomically(path.parent, fill, private=private, durable=durable)
 
 
 def read_small(path: Path, largest: int = LARGEST_SMALL) -> bytes:
     """Return the contents of a file that is small unless it is damaged."""
-    with explained(f"read {path}"), path.open("rb") as file:
+    with explain_errors(f"read {path}"), path.open("rb") as file:
         content = file.read(largest + 1)
     if len(content) > largest:
         raise StorageError(
@@ -110,31 +110,31 @@ def read_small(path: Path, largest: int = LARGEST_SMALL) -> bytes:
 
 def make_folder(path: Path) -> None:
     """Create a folder, and its parents, unless it is there."""
-    with explained(f"create the folder {path}"):
+    with explain_errors(f"create the folder {path}"):
         missing = [each for each in (path, *path.parents) if not each.exists()]
         path.mkdir(parents=True, exist_ok=True)
     _sync_folders(each.parent for each in missing)
 
 
-def open_folder(path: Path) -> None:
+def prepare_folder(path: Path) -> None:
     """Create a folder, or clear an old one of what a killed process left half written."""
     make_folder(path)
-    with explained(f"tidy up {path}"):
+    with explain_errors(f"tidy up {path}"):
         for leftover in path.glob(f"*{PARTIAL}"):
             leftover.unlink()
 
 
-def remove_files(paths: Iterable[Path], *, lasting: bool = True) -> None:
+def remove_files(paths: Iterable[Path], *, durable: bool = True) -> None:
     """Delete files; one that is gone is left out.
 
     A power cut does not bring them back, unless that need not last.
     """
     folders = []
     for path in paths:
-        with explained(f"delete {path}"):
+        with explain_errors(f"delete {path}"):
             path.unlink(missing_ok=True)
         folders.append(path.parent)
-    if lasting:
+    if durable:
         _sync_folders(folders)
 
 
@@ -147,7 +147,7 @@ def sync_everything() -> None:
 def _sync_folders(folders: Iterable[Path]) -> None:
     """Force the names in folders onto the disk."""
     for folder in dict.fromkeys(folders):
-        with explained(f"write to {folder}"):
+        with explain_errors(f"write to {folder}"):
             _sync_folder(folder)
 
 
@@ -169,12 +169,12 @@ def _sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Keep other processes out of a folder; the lock dies with its holder, even by kill -9."""
     if fcntl is None:  # Windows has other locks, and no forked workers either
         yield
         return
-    with explained(f"lock {folder}"):
+    with explain_errors(f"lock {folder}"):
         file = (folder / LOCK).open("w")
     with file:
         try:
@@ -193,14 +193,14 @@ def is_locked(folder: Path) -> bool:
     if fcntl is None or not (folder / LOCK).exists():
         return False
     try:
-        with locked(folder):
+        with lock_folder(folder):
             return False
     except StorageError:
         return True
 
 
 @contextmanager
-def explained(what: str) -> Iterator[None]:
+def explain_errors(what: str) -> Iterator[None]:
     """Turn operating system errors into errors for people."""
     try:
         yield

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 
 from coterie.errors import StorageError
-from coterie.storage.files import explained
+from coterie.storage.files import explain_errors
 
 DTYPES = {
     "float64": "F64", "float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32",
@@ -57,7 +57,7 @@ def write_tensors(
 def map_tensor(path: Path, name: str) -> npt.NDArray[Any]:
     """Return an array of a file, read-only; it comes into memory only as far as it is used."""
     try:
-        with explained(f"read {path}"):
+        with explain_errors(f"read {path}"):
             with safe_open(path, framework="numpy") as checked:
                 # The library has checked that sizes and places fit each other and the file.
                 checked.get_slice(name)

@@ -30,7 +30,7 @@ from coterie.experiments.run_folder import RunFolder
 from coterie.reports.comparison_tables import duration
 from coterie.reports.final_table import final_table
 from coterie.results.published_comparison import comparison, differences
-from coterie.storage.files import explained, make_folder, read_small, write_text
+from coterie.storage.files import explain_errors, make_folder, read_small, write_text
 from coterie.storage.yaml_text import parse_yaml
 from coterie.studies.base import Part, Setting, Study
 from coterie.studies.estimate import seconds_left
@@ -41,7 +41,7 @@ Say = Callable[[str], None]
 
 def open_study(folder: Path, study: Study) -> None:
     """Make the folder of a study; one that holds something else is refused."""
-    with explained(f"use {folder} as output folder"):
+    with explain_errors(f"use {folder} as output folder"):
         if (folder / STUDY).exists():
             return _check_study(folder, study)
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

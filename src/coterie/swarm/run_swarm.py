@@ -12,7 +12,7 @@ from coterie.errors import CoterieError, Interrupted, StorageError, WorkerDied
 from coterie.experiments.run_folder import CLUSTERS, RunFolder
 from coterie.learning.choice import Tell
 from coterie.processes.signals import StopRequest, stop_by_signal
-from coterie.storage.files import locked, write_text
+from coterie.storage.files import lock_folder, write_text
 from coterie.swarm.collect_records import RecordCollector
 from coterie.swarm.peer_folders import clean_up, find_or_create_folders
 from coterie.swarm.supervisor import Supervisor, SwarmPeer
@@ -38,7 +38,7 @@ def execute_by_peers(
 
     A peer that fails does not end the others, but then the run does not finish.
     """
-    with locked(run.folder):
+    with lock_folder(run.folder):
         if run.read_summary() is not None:
             return
         data = scenario()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from coterie.data.catalogue import DATASETS
-from coterie.errors import ConfigError, nearest
+from coterie.errors import ConfigError, suggest
 from coterie.experiments.presets import dac, digits, friends, hast, pens
 from coterie.experiments.presets.from_file import is_file_name, saved_preset
 from coterie.experiments.presets.preset import Preset, unique
@@ -23,7 +23,7 @@ def find_preset(name: str) -> Preset:
         return PRESETS[name]
     if is_file_name(name):
         return saved_preset(Path(name).expanduser())
-    raise ConfigError(f"There is no preset '{name}'.{_meant(name)}{nearest(name, PRESETS)}")
+    raise ConfigError(f"There is no preset '{name}'.{_meant(name)}{suggest(name, PRESETS)}")
 
 
 def _meant(name: str) -> str:

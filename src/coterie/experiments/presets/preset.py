@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from coterie.errors import ConfigError, nearest, only_peers
+from coterie.errors import ConfigError, only_peers, suggest
 from coterie.experiments.config import RunConfig, with_changes
 from coterie.experiments.presets.scaling import check_scale, is_given, scaled
 from coterie.runtime.size_limits import check_number_of_runs
@@ -164,7 +164,7 @@ def _check_options(variants: Sequence[Variant], changes: Mapping[str, Any]) -> N
             known = {name for variant in variants for name in variant.options()}
             names = ", ".join(variant.label for variant in variants)
             raise ConfigError(
-                f"None of the strategies {names} has an option '{option}'.{nearest(option, known)}"
+                f"None of the strategies {names} has an option '{option}'.{suggest(option, known)}"
             )
 
 

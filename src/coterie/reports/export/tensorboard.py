@@ -10,7 +10,7 @@ from typing import Any
 from coterie.errors import ConfigError
 from coterie.experiments.run_folder import CONFIG, RunFolder
 from coterie.reports.export.curves import curves
-from coterie.storage.files import explained, make_folder
+from coterie.storage.files import explain_errors, make_folder
 
 SUFFIX = ".coterie"
 """How our event files end: those, and no others, are replaced by a later export."""
@@ -44,7 +44,7 @@ def export(runs: Iterable[RunFolder], folder: Path) -> Iterator[Path]:
 
 def _write(run: RunFolder, target: Path) -> None:
     make_folder(target)
-    with explained(f"write to {target}"):
+    with explain_errors(f"write to {target}"):
         ends = _ends(run)
         for old in target.glob(f"*{SUFFIX}"):
             old.unlink()
