@@ -80,7 +80,7 @@ SLIPS = {
     ),
     "settings without names": (
         lambda: coterie.SimulationSettings(50),
-        "by name, such as rounds=50",
+        "names of settings, such as rounds=50",
     ),
     "a number as settings": (lambda: simulate(settings=3), "settings is 3"),
     "data of one peer": (lambda: simulate(data=PEERS[0]), "give a list with one PeerData"),
@@ -106,6 +106,10 @@ SLIPS = {
     "a column of targets": (lambda: simulate(data=peers(lambda y: y[:, None])), "targets.squeeze"),
     "classes as floats": (lambda: simulate(data=peers(lambda y: y * 1.0)), r"labels.astype\(int\)"),
     "classes as text": (lambda: simulate(data=peers(lambda y: y.astype(str))), "To number classes"),
+    "a tensor with a gradient": (
+        lambda: simulate(data=of_peer_0(train=(torch.ones(9, 4, requires_grad=True), [0] * 9))),
+        r"tensor.detach\(\)",
+    ),
     "negative labels": (lambda: simulate(data=peers(lambda y: y - 1)), "label -1 is negative"),
     "no threads": (lambda: simulate(threads=0), "threads is 0"),
     "threads as text": (lambda: simulate(threads="2"), "threads is '2'"),

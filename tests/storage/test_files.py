@@ -141,8 +141,8 @@ def test_a_full_disk_is_explained_and_the_old_file_stays(tmp_path, way):
         timeout=120,
     )
     assert f"Cannot write to {tmp_path}: " in done.stdout
-    assert "Make room on the disk" in done.stdout
-    assert "what was saved before is intact" in done.stdout
+    assert "Free some space" in done.stdout
+    assert "that were saved before are intact" in done.stdout
     assert names_in(tmp_path) == ["old.parquet", "old.txt"]
     assert (tmp_path / "old.txt").read_text() == "old"
     assert (tmp_path / "old.parquet").read_text() == "old"
@@ -190,9 +190,9 @@ def test_a_folder_under_a_file_cannot_be_made(tmp_path, below):
 @pytest.mark.parametrize(
     ("number", "advice"),
     [
-        (errno.ENOSPC, "Make room on the disk"),
-        (errno.EDQUOT, "Make room on the disk"),
-        (errno.EFBIG, "Make room on the disk"),
+        (errno.ENOSPC, "Free some space"),
+        (errno.EDQUOT, "Free some space"),
+        (errno.EFBIG, "Free some space"),
         (errno.EACCES, "Choose a folder you may write to"),
         (errno.EROFS, "Choose a folder you may write to"),
         (errno.EPERM, "Choose a folder you may write to"),

@@ -57,7 +57,7 @@ class PeerStopRequest(StopRequest):
             if self.is_urgent(number):
                 os._exit(Interrupted.exit_code)
             return
-        self.make(number)
+        self.record(number)
         if self._act is not None:
             self._act()
         elif not self._is_loading:

@@ -19,7 +19,9 @@ def read_settings(kind: type[Group], path: Path, context: Mapping[str, Any] | No
     except ValueError as error:
         raise StorageError(f"Cannot read the configuration {path}: {error}") from None
     if not isinstance(settings, dict):
-        raise ConfigError(f"{path} does not hold a configuration.")
+        raise ConfigError(
+            f"{path} is not a configuration: expected YAML with one setting per line, key: value."
+        )
     try:
         return parse_settings(kind, settings, context)
     except ConfigError as error:
