@@ -139,7 +139,7 @@ class PeerRuntime(Runtime):
         for peer, request in requests.items():
             for offer in request.offers:
                 if offer.peer not in self._fetched[peer]:
-                    raise self._broken(now, peer, f"scored peer {offer.peer} without a fetch")
+                    raise self._rule_broken(now, peer, f"scored peer {offer.peer} without a fetch")
                 jobs.append(ScoreJob(offer.peer, scorer=peer, metric=request.metric))
                 places.append((peer, offer.peer))
         return self._measure(requests, jobs, places)
