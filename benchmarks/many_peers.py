@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import psutil
 
-from coterie.benchmarking.machine import machine
+from coterie.benchmarking.machine import describe_machine
 from coterie.data.peer_datasets import PeerDatasets
 from coterie.data.pools import PeerSamples, Samples
 from coterie.data.scenario import Scenario
@@ -155,7 +155,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--save", action="store_true")
     options = parser.parse_args()
-    report = machine() | {"threads": options.threads, "strategy": options.strategy}
+    report = describe_machine() | {"threads": options.threads, "strategy": options.strategy}
     report["results"] = []
     for num_peers in SIZES:
         # Each in a process of its own, so that no memory is left over from the one before.

@@ -15,7 +15,7 @@ from coterie.data.pools import Samples
 from coterie.errors import ConfigError, TrainingError
 from coterie.experiments.config import build_model, make_scenario
 from coterie.experiments.presets import find_preset
-from coterie.learning import choice, stacked_module
+from coterie.learning import stacked_module, trainer_choice
 from coterie.learning.device import choose_device
 from coterie.learning.settings import TrainingSettings
 from coterie.learning.trainer import Trainer, Unsupported, Workspace
@@ -40,7 +40,7 @@ def test_what_cannot_be_trained_at_once_is_found_out_beforehand(build):
 @pytest.fixture
 def told(monkeypatch) -> list[str]:
     """What was said; every test starts as if nothing had been said yet."""
-    monkeypatch.setattr(choice, "_told", set())
+    monkeypatch.setattr(trainer_choice, "_shown", set())
     return []
 
 
@@ -53,7 +53,7 @@ def a_gpu(monkeypatch) -> None:
 
 def make(told, build=small_module, **training) -> Trainer:
     models = initial_vector(build, 1)[None]
-    return choice.make_trainer(
+    return trainer_choice.make_trainer(
         build,
         TrainingSettings(**training),
         Workspace([a_pool(10)], {"current": models}),
@@ -79,7 +79,7 @@ def test_who_insists_on_the_batched_trainer_gets_an_error(told):
 def test_on_a_gpu_what_cannot_be_trained_at_once_is_trained_on_the_cpu_and_that_is_said(
     told, monkeypatch
 ):
-    monkeypatch.setattr(choice, "choose_device", lambda wanted: torch.device("meta"))
+    monkeypatch.setattr(trainer_choice, "choose_device", lambda wanted: torch.device("meta"))
     for _ in range(2):
         assert make(told, counting).name == "torch"
     assert told[0].startswith("Training on the CPU instead of meta: torch.func cannot run it (")

@@ -11,7 +11,7 @@ from multiprocessing.synchronize import Event
 import pytest
 
 from coterie.errors import Interrupted
-from coterie.learning.parallel import can_fork
+from coterie.learning.parallel_trainer import can_fork
 from coterie.processes.signals import SIGNAL_NAMES, interrupted_by_signals
 from coterie.processes.worker_process import become_worker, hold_signals
 

@@ -14,7 +14,7 @@ from small_runs import assert_same_table, drifting_simulation, options_for
 
 from coterie.errors import Interrupted
 from coterie.runtime.checkpoints import Checkpoints
-from coterie.runtime.estimates import estimate_columns, estimates_due, recorded_peers
+from coterie.runtime.estimate_records import estimate_columns, estimates_due, recorded_peers
 from coterie.runtime.loop import run_to_end
 from coterie.runtime.recorder import Recorder
 from coterie.runtime.round import Round

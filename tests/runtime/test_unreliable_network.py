@@ -7,11 +7,11 @@ import pytest
 
 from coterie.errors import ConfigError
 from coterie.runtime.settings import Absence, NetworkSettings
-from coterie.runtime.unreliable_network import Network
+from coterie.runtime.unreliable_network import UnreliableNetwork
 
 
-def network(num_peers: int = 10, seed: int = 0, **settings: object) -> Network:
-    return Network(NetworkSettings(**settings), num_peers, seed)
+def network(num_peers: int = 10, seed: int = 0, **settings: object) -> UnreliableNetwork:
+    return UnreliableNetwork(NetworkSettings(**settings), num_peers, seed)
 
 
 def absent(peer: int, first: int, last: int) -> Absence:
@@ -85,7 +85,9 @@ def test_a_loss_probability_is_met_on_average():
     assert 1 - np.mean(arrived) == pytest.approx(0.2, abs=0.015)
 
 
-def failures(lossy: Network, order: list[int]) -> tuple[list[list[bool]], dict[int, list[bool]]]:
+def failures(
+    lossy: UnreliableNetwork, order: list[int]
+) -> tuple[list[list[bool]], dict[int, list[bool]]]:
     """Return who was online and, for each asker, what became of its messages in turn."""
     online, arrived = [], {peer: [] for peer in sorted(set(order))}
     for number in range(1, 6):

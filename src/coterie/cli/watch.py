@@ -77,7 +77,7 @@ def watched(folder: Path, wanted: bool) -> Iterator[None]:
     if not wanted:
         yield
         return
-    from coterie.learning.parallel import can_fork
+    from coterie.learning.parallel_trainer import can_fork
     from coterie.reports.live.local_server import open_port
 
     if not can_fork():

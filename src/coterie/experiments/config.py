@@ -11,7 +11,7 @@ import yaml
 from pydantic import Field, ValidationInfo, field_validator
 from torch import nn
 
-from coterie.data.catalogue import load_dataset
+from coterie.data.dataset_catalogue import load_dataset
 from coterie.data.drift import Drift, NoDrift
 from coterie.data.labelled_dataset import Dataset
 from coterie.data.scenario import PeerSettings, Scenario

@@ -16,7 +16,7 @@ from coterie.errors import Interrupted, StorageError
 from coterie.experiments.config import build_model
 from coterie.experiments.run_folder import CLUSTERS, MODELS, SUMMARY, RunFolder
 from coterie.experiments.run_summary import summarise
-from coterie.learning.choice import Tell
+from coterie.learning.trainer_choice import Tell
 from coterie.runtime.checkpoints import Checkpoints
 from coterie.runtime.loop import run_to_end
 from coterie.runtime.recorder import Recorder

@@ -36,8 +36,8 @@ from coterie.experiments.parallel_runs import Line, SideBySide
 from coterie.experiments.run_folder import CONFIG, RunFolder
 from coterie.experiments.run_summary import RunSummary
 from coterie.experiments.user_strategies import check_strategies
-from coterie.learning.choice import Tell, check_training, load_before_fork
-from coterie.learning.parallel import can_fork
+from coterie.learning.parallel_trainer import can_fork
+from coterie.learning.trainer_choice import Tell, check_training, load_before_fork
 from coterie.models.architectures import architecture
 from coterie.processes.signals import stop_by_signal
 from coterie.settings import Settings

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from coterie.errors import CoterieError, Interrupted, WorkerDied
-from coterie.learning.parallel import can_fork
+from coterie.learning.parallel_trainer import can_fork
 from coterie.processes.worker_process import become_worker, hold_signals
 
 WAIT_SECONDS = 0.2

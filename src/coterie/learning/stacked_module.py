@@ -12,7 +12,7 @@ from torch.func import functional_call, grad_and_value, vmap
 from coterie.learning.keyed_dropout import key_dropout
 from coterie.learning.settings import TrainingSettings
 from coterie.learning.torch_trainer import loss_of, make_optimizer
-from coterie.models.layout import Entry, Layout
+from coterie.models.layout import Layout, LayoutEntry
 
 Tensors = dict[str, torch.Tensor]
 
@@ -154,7 +154,7 @@ class StackedTraining:
         return self._weights
 
 
-def views(stacked: torch.Tensor, entries: Iterable[Entry]) -> Tensors:
+def views(stacked: torch.Tensor, entries: Iterable[LayoutEntry]) -> Tensors:
     """Return the tensors (C, *shape) that lie in a matrix (C, …), by name."""
     return {
         entry.name: stacked[:, entry.start : entry.stop].view(len(stacked), *entry.shape)
@@ -162,11 +162,11 @@ def views(stacked: torch.Tensor, entries: Iterable[Entry]) -> Tensors:
     }
 
 
-def _within(entry: Entry, runs: Sequence[slice]) -> bool:
+def _within(entry: LayoutEntry, runs: Sequence[slice]) -> bool:
     return any(run.start <= entry.start and entry.stop <= run.stop for run in runs)
 
 
-def _closed_up(entries: Iterable[Entry]) -> Iterator[Entry]:
+def _closed_up(entries: Iterable[LayoutEntry]) -> Iterator[LayoutEntry]:
     """Return entries one right after the other, as if there were nothing else in the vector."""
     start = 0
     for entry in entries:

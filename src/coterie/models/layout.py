@@ -16,7 +16,7 @@ from coterie.errors import ConfigError
 
 
 @dataclass(frozen=True)
-class Entry:
+class LayoutEntry:
     """The position of one tensor in the vector: `vector[start:stop]` reshaped to `shape`."""
 
     name: str
@@ -43,7 +43,7 @@ class Slot:
 class Layout:
     """The map of a flat vector of length `size`, ordered by layer, parameters before buffers."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[LayoutEntry, ...]
     classifier_depth: int
 
     @classmethod
@@ -56,7 +56,7 @@ class Layout:
             shape = tuple(slot.tensor.shape)
             stop = start + math.prod(shape)
             trainable = not slot.is_buffer and slot.tensor.requires_grad
-            entries.append(Entry(slot.name, shape, start, stop, slot.layer, trainable))
+            entries.append(LayoutEntry(slot.name, shape, start, stop, slot.layer, trainable))
             start = stop
         return cls(tuple(entries), _classifier_depth(slots))
 
@@ -99,7 +99,7 @@ class Layout:
         """Return the trainable slices of the vector in the last `depth` layers (None: all)."""
         return _join(entry for entry in self._last_entries(depth) if entry.trainable)
 
-    def _last_entries(self, depth: int | None) -> list[Entry]:
+    def _last_entries(self, depth: int | None) -> list[LayoutEntry]:
         if depth is None:
             return list(self.entries)
         if not 1 <= depth <= self.num_layers:
@@ -156,7 +156,7 @@ def _classifier_depth(slots: list[Slot]) -> int:
     return max(depth, 1)
 
 
-def _join(entries: Iterable[Entry]) -> tuple[slice, ...]:
+def _join(entries: Iterable[LayoutEntry]) -> tuple[slice, ...]:
     """Return the slices of entries; adjacent ones are joined."""
     runs: list[slice] = []
     for entry in entries:

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from coterie.errors import ConfigError
-from coterie.models.layout import Entry, Layout, slots_of
+from coterie.models.layout import Layout, LayoutEntry, slots_of
 
 Vector = npt.NDArray[np.float32]
 
@@ -98,5 +98,5 @@ def initial_vector(build: Callable[[], nn.Module], bits: int) -> Vector:
         return vector_of(build())
 
 
-def _view(flat: torch.Tensor, entry: Entry) -> torch.Tensor:
+def _view(flat: torch.Tensor, entry: LayoutEntry) -> torch.Tensor:
     return flat[entry.start : entry.stop].view(entry.shape)

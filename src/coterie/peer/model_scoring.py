@@ -10,9 +10,9 @@ import numpy as np
 from torch import nn
 
 from coterie.data.peer_datasets import PeerDatasets
-from coterie.learning.choice import Tell, make_trainer
 from coterie.learning.settings import TrainingSettings
 from coterie.learning.trainer import EvaluateJob, ModelReference, Trainer, Workspace
+from coterie.learning.trainer_choice import Tell, make_trainer
 from coterie.peer.wire.model import Vector
 
 

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from coterie.errors import ConfigError, Interrupted
-from coterie.learning.choice import Tell
+from coterie.learning.trainer_choice import Tell
 from coterie.models.layout import Layout
 from coterie.peer.discovery.address_book import AddressBook
 from coterie.peer.discovery.discovery import Discovery

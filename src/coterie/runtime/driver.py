@@ -13,7 +13,7 @@ from coterie.errors import StrategyError
 from coterie.learning.trainer import EvaluateJob, Evaluation, Matrix, ModelReference, TrainJob
 from coterie.randomness import generator, key_bits
 from coterie.runtime.best_models import Peers, copy_rows
-from coterie.runtime.estimates import estimate_columns
+from coterie.runtime.estimate_records import estimate_columns
 from coterie.runtime.merge_handler import MergeHandler
 from coterie.runtime.model_store import ModelStore
 from coterie.runtime.round import Round

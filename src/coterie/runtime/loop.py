@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from typing import TypedDict, Unpack
 
 from coterie.errors import Interrupted
-from coterie.learning.choice import Tell
+from coterie.learning.trainer_choice import Tell
 from coterie.processes.signals import stop_by_signal, stop_source
 from coterie.runtime.checkpoints import Checkpoints
 from coterie.runtime.recorder import Recorder

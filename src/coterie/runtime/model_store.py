@@ -30,7 +30,7 @@ from coterie.runtime.early_stopping import EarlyStopping
 from coterie.runtime.round import Round
 from coterie.runtime.settings import BestRule, SimulationSettings
 from coterie.runtime.size_limits import check_models
-from coterie.runtime.unreliable_network import Network
+from coterie.runtime.unreliable_network import UnreliableNetwork
 from coterie.strategies.kin.restraint import Restraint
 from coterie.strategies.requests import Depth, Metric
 
@@ -89,7 +89,7 @@ class ModelStore:
                 "server": self.server,
             },
         )
-        self.network = Network(settings.network, datasets.num_peers, settings.seed)
+        self.network = UnreliableNetwork(settings.network, datasets.num_peers, settings.seed)
         self._latest = np.full((2, datasets.num_peers), np.nan)
         self._validated: dict[int, Evaluation] = {}
         """Validations of the present working models; see `forget_validation`."""

@@ -10,12 +10,12 @@ from torch import nn
 
 from coterie.data.peer_datasets import PeerDatasets
 from coterie.errors import ConfigError
-from coterie.learning.choice import Tell, make_trainer
 from coterie.learning.trainer import Trainer, Workspace
+from coterie.learning.trainer_choice import Tell, make_trainer
 from coterie.models.layout import Layout
 from coterie.randomness import Key
 from coterie.runtime.best_models import Peers
-from coterie.runtime.estimates import estimates_due
+from coterie.runtime.estimate_records import estimates_due
 from coterie.runtime.model_store import ModelStore
 from coterie.runtime.round import Round
 from coterie.runtime.settings import SimulationSettings

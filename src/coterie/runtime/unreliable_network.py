@@ -9,7 +9,7 @@ from coterie.randomness import generator
 from coterie.runtime.settings import NetworkSettings
 
 
-class Network:
+class UnreliableNetwork:
     """Draws failures from keyed generators: the same for every strategy and on every resume."""
 
     def __init__(self, settings: NetworkSettings, num_peers: int, seed: int) -> None:

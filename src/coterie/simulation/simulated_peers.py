@@ -12,7 +12,7 @@ from coterie.learning.trainer import Matrix, ModelReference
 from coterie.randomness import generator
 from coterie.runtime.best_models import Peers
 from coterie.runtime.driver import NUMBER_BYTES, Answers, Runtime
-from coterie.runtime.estimates import recorded_peers
+from coterie.runtime.estimate_records import recorded_peers
 from coterie.runtime.exchange_log import message_bytes
 from coterie.runtime.model_store import ModelStore
 from coterie.runtime.round import Round

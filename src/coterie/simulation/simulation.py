@@ -9,7 +9,7 @@ from torch import nn
 from coterie.attacks.poisoning import check_poison
 from coterie.data.peer_datasets import PeerDatasets
 from coterie.errors import only_peers
-from coterie.learning.choice import Tell
+from coterie.learning.trainer_choice import Tell
 from coterie.runtime.check_targets import check_targets
 from coterie.runtime.model_store import ModelStore
 from coterie.runtime.round_runner import AnyRuntime, RoundRunner

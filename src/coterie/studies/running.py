@@ -15,7 +15,7 @@ from pathlib import Path
 import yaml
 from rich.table import Table
 
-from coterie.data.catalogue import load_dataset
+from coterie.data.dataset_catalogue import load_dataset
 from coterie.errors import (
     ConfigError,
     CoterieError,

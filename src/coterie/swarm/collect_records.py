@@ -16,7 +16,7 @@ from coterie.data.scenario import Scenario
 from coterie.experiments.config import build_model
 from coterie.experiments.execution import finish
 from coterie.experiments.run_folder import RunFolder
-from coterie.learning.choice import Tell
+from coterie.learning.trainer_choice import Tell
 from coterie.peer.peer_config import read_peer_config
 from coterie.peer.peer_run import MODELS, RUN
 from coterie.runtime.recorder import Recorder

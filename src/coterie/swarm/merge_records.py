@@ -15,7 +15,7 @@ from coterie.data.peer_datasets import PeerDatasets
 from coterie.errors import StorageError
 from coterie.experiments.growing_tables import Parts
 from coterie.peer.peer_run import PEERS, RUN
-from coterie.runtime.estimates import recorded_peers
+from coterie.runtime.estimate_records import recorded_peers
 from coterie.runtime.exchange_log import ExchangeLog
 from coterie.runtime.round import MEASURES, Columns, Round
 from coterie.runtime.run_tables import SCHEMAS

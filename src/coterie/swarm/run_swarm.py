@@ -10,7 +10,7 @@ from typing import Any
 from coterie.data.scenario import Scenario
 from coterie.errors import CoterieError, Interrupted, StorageError, WorkerDied
 from coterie.experiments.run_folder import CLUSTERS, RunFolder
-from coterie.learning.choice import Tell
+from coterie.learning.trainer_choice import Tell
 from coterie.processes.signals import StopRequest, stop_by_signal
 from coterie.storage.files import lock_folder, write_text
 from coterie.swarm.collect_records import RecordCollector

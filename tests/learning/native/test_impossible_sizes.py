@@ -8,14 +8,14 @@ from extreme_chains import HEAD, IMPOSSIBLE
 from native_bench import FOUND, chain, gradients, image_pool
 from torch import nn
 
+from coterie.learning.native.compiled_network import CompiledNetwork
 from coterie.learning.native.library import CONVOLUTION, CROSS_ENTROPY, LINEAR
-from coterie.learning.native.network import Network
-from coterie.learning.native.program import Step
+from coterie.learning.native.translate_module import Step
 from coterie.learning.trainer import Unsupported
 
 
 def create(*steps: Step, shape: tuple[int, ...] = (1, 1, 1), is_classification: bool = True):
-    Network(FOUND, steps, shape, is_classification=is_classification).close()
+    CompiledNetwork(FOUND, steps, shape, is_classification=is_classification).close()
 
 
 @pytest.mark.parametrize("name", IMPOSSIBLE)

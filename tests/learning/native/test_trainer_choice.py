@@ -13,10 +13,10 @@ from torch_bench import a_pool, deep
 
 from coterie.data.pools import Samples
 from coterie.errors import ConfigError
-from coterie.learning import choice
+from coterie.learning import trainer_choice
 from coterie.learning.native import library
-from coterie.learning.native.trainer import NativeTrainer
-from coterie.learning.parallel import ParallelTrainer
+from coterie.learning.native.native_trainer import NativeTrainer
+from coterie.learning.parallel_trainer import ParallelTrainer
 from coterie.learning.settings import TrainingSettings
 from coterie.learning.torch_trainer import TorchTrainer
 from coterie.learning.trainer import ModelReference, TrainJob, Workspace
@@ -32,20 +32,20 @@ WITHOUT = "the compiled trainer was not built"
 @pytest.fixture
 def told(monkeypatch) -> list[str]:
     """What was said; every test starts as if nothing had been said yet."""
-    monkeypatch.setattr(choice, "_told", set())
+    monkeypatch.setattr(trainer_choice, "_shown", set())
     return []
 
 
 @pytest.fixture
 def without_library(monkeypatch) -> None:
-    monkeypatch.setattr(choice, "find_library", lambda: WITHOUT)
+    monkeypatch.setattr(trainer_choice, "find_library", lambda: WITHOUT)
 
 
 def make(build, told, trainer="auto", *, threads=1, pool=None, is_classification=True):
     start = initial_vector(build, 7)
     models = shared_array((2, len(start)), np.float32)  # forked workers write there, too
     models[:] = start
-    made = choice.make_trainer(
+    made = trainer_choice.make_trainer(
         build,
         TrainingSettings(trainer=trainer),
         Workspace([pool or a_pool(10)], {"current": models}),
@@ -132,13 +132,13 @@ def test_log_softmax_is_left_to_torch_in_a_regression(told):
 
 def test_a_wrong_program_is_not_used(told, monkeypatch):
     """Only the comparison with torch's gradient stands between a mistake and a run."""
-    right = choice.recognise
+    right = trainer_choice.translate_module
 
     def wrong(*arguments):
         first, *rest = right(*arguments)
         return [replace(first, relu=False), *rest]
 
-    monkeypatch.setattr(choice, "recognise", wrong)
+    monkeypatch.setattr(trainer_choice, "translate_module", wrong)
     made, _ = make(small_module, told)
     assert type(made) is TorchTrainer
     assert told == [

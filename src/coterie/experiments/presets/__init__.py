@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from coterie.data.catalogue import DATASETS
+from coterie.data.dataset_catalogue import DATASETS
 from coterie.errors import ConfigError, suggest
 from coterie.experiments.presets import dac, digits, friends, hast, pens
 from coterie.experiments.presets.from_file import is_file_name, saved_preset

@@ -11,9 +11,9 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
+from coterie.learning.native.compiled_network import CompiledNetwork
 from coterie.learning.native.library import LINEAR, Library
-from coterie.learning.native.network import Network
-from coterie.learning.native.program import Step
+from coterie.learning.native.translate_module import Step
 from coterie.learning.torch_trainer import loss_of
 from coterie.learning.trainer import Unsupported
 from coterie.models.layout import Layout
@@ -38,7 +38,7 @@ def check_gradients(
     """Raise Unsupported unless the library computes what the module computes, dropout off."""
     flat = FlatModule(module.eval())
     num_classes = steps[-1].outputs if steps[-1].kind == LINEAR else 1
-    network = Network(
+    network = CompiledNetwork(
         library,
         [replace(step, rate=0.0) for step in steps],
         shape,

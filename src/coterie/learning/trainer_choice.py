@@ -10,11 +10,11 @@ from torch import nn
 from coterie.errors import ConfigError
 from coterie.learning.batched_trainer import BatchedTrainer
 from coterie.learning.device import CPU, check_device, choose_device
-from coterie.learning.native.check import check_gradients
+from coterie.learning.native.gradient_check import check_gradients
 from coterie.learning.native.library import Library, find_library
-from coterie.learning.native.program import Step, recognise
-from coterie.learning.native.trainer import NativeTrainer
-from coterie.learning.parallel import ParallelTrainer, can_fork
+from coterie.learning.native.native_trainer import NativeTrainer
+from coterie.learning.native.translate_module import Step, translate_module
+from coterie.learning.parallel_trainer import ParallelTrainer, can_fork
 from coterie.learning.settings import TrainingSettings
 from coterie.learning.torch_trainer import TorchTrainer, check_module, ends_in_softmax
 from coterie.learning.trainer import Trainer, Unsupported, Workspace
@@ -25,7 +25,7 @@ Shape = tuple[int, ...]
 
 ON_ANY_DEVICE = ("auto", "batched")
 
-_told: set[str] = set()
+_shown: set[str] = set()
 
 
 def make_trainer(
@@ -62,7 +62,7 @@ def make_trainer(
             _tell_once(f"Training on the CPU instead of {device.type}: {reason}.", tell)
     if settings.trainer != "torch":
         try:
-            return native_trainer(
+            return make_native_trainer(
                 module, settings, workspace, threads=threads, is_classification=is_classification
             )
         except Unsupported as reason:
@@ -93,7 +93,7 @@ def load_before_fork(module: nn.Module, settings: TrainingSettings, shape: Shape
     """Load here, once, what every forked process would otherwise load for itself."""
     try:
         if settings.trainer not in ("torch", "batched"):
-            _recognised(module, shape)
+            _translate(module, shape)
             return
     except Unsupported:
         pass
@@ -101,7 +101,7 @@ def load_before_fork(module: nn.Module, settings: TrainingSettings, shape: Shape
     torch.optim.SGD([torch.zeros(1)], lr=1.0)
 
 
-def native_trainer(
+def make_native_trainer(
     module: nn.Module,
     settings: TrainingSettings,
     workspace: Workspace,
@@ -111,7 +111,7 @@ def native_trainer(
 ) -> NativeTrainer:
     """Return the compiled trainer, its gradients checked; raise Unsupported, which says why not."""
     shape = workspace.pools[0].inputs.shape[1:]
-    library, layout, steps = _recognised(module, shape)
+    library, layout, steps = _translate(module, shape)
     check_gradients(library, steps, module, shape, is_classification=is_classification)
     return NativeTrainer(
         library,
@@ -124,17 +124,17 @@ def native_trainer(
     )
 
 
-def _recognised(module: nn.Module, shape: Shape) -> tuple[Library, Layout, list[Step]]:
+def _translate(module: nn.Module, shape: Shape) -> tuple[Library, Layout, list[Step]]:
     """Return the compiled library, and the module as it can run it."""
     library = find_library()
     if isinstance(library, str):
         raise Unsupported(library)
     layout = Layout.of(module)
-    return library, layout, recognise(module, layout, shape)
+    return library, layout, translate_module(module, layout, shape)
 
 
 def _tell_once(message: str, tell: Tell) -> None:
     """Say it for the first run only: an experiment has many of the same model."""
-    if message not in _told:
-        _told.add(message)
+    if message not in _shown:
+        _shown.add(message)
         tell(message)

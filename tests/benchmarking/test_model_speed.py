@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from coterie.benchmarking.models import (
+from coterie.benchmarking.model_speed import (
     MODELS,
     do_multiply_adds,
-    made_up_pool,
     measure_model,
     nominal_multiply_adds,
+    random_pool,
     torch_evaluation,
     torch_training,
 )
@@ -53,7 +53,7 @@ def test_multiply_adds_are_really_done(level):
 def test_the_plain_loops_train_and_evaluate(name):
     """Fused or not, the same weights come out; evaluation leaves them alone."""
     known = architecture(name)
-    pool = made_up_pool(known, 40)
+    pool = random_pool(known, 40)
     inputs, targets = torch.from_numpy(pool.inputs), torch.from_numpy(pool.targets)
     trained = []
     for fused in (None, True):

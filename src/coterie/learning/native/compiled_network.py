@@ -21,11 +21,11 @@ from coterie.learning.native.library import (
     TrainCall,
     Training,
 )
-from coterie.learning.native.program import Step
+from coterie.learning.native.translate_module import Step
 from coterie.learning.trainer import Matrix, Unsupported
 
 
-class Network:
+class CompiledNetwork:
     """The compiled library's memory for one model at a time; one thread uses it at a time."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""How benchmarks are timed: sides in turn, CPU time, the best repeat."""
+"""How benchmarks are timed: candidates in turn, CPU time, the best repeat."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from coterie.benchmarking.timing import CompiledTime, best_rates, compiled_time
+from coterie.benchmarking.timing import CompiledTime, best_rates, time_compiled_code
 
 
 def burn(seconds: float) -> None:
@@ -20,8 +20,8 @@ def burn(seconds: float) -> None:
 
 def test_every_repeat_runs_all_sides_in_turn():
     ran = []
-    sides = {name: lambda name=name: ran.append(name) or 1 for name in "abc"}
-    best_rates(sides, 2, lambda: ran.append("tick"))
+    candidates = {name: lambda name=name: ran.append(name) or 1 for name in "abc"}
+    best_rates(candidates, 2, lambda: ran.append("tick"))
     assert ran == ["a", "b", "c", "tick", "a", "b", "c", "tick"]
 
 
@@ -40,12 +40,12 @@ def test_the_best_repeat_counts_and_waiting_does_not():
 def test_time_in_compiled_code_is_summed_over_threads():
     """Only what happens in the library counts, and the CPU time of one thread not for another."""
     library = SimpleNamespace(train=burn, evaluate=time.sleep)
-    inside = CompiledTime()
-    with compiled_time(library, inside), ThreadPoolExecutor(2) as threads:
+    compiled = CompiledTime()
+    with time_compiled_code(library, compiled), ThreadPoolExecutor(2) as threads:
         list(threads.map(library.train, [0.05, 0.05]))
         threads.submit(library.evaluate, 0.1).result()
         burn(0.05)
-    assert inside.seconds == pytest.approx(0.1, abs=0.03)
+    assert compiled.seconds == pytest.approx(0.1, abs=0.03)
 
 
 def test_the_library_is_as_before_even_after_an_error():
@@ -53,6 +53,6 @@ def test_the_library_is_as_before_even_after_an_error():
         raise ValueError
 
     library = SimpleNamespace(train=refuse, evaluate=len)
-    with pytest.raises(ValueError), compiled_time(library, CompiledTime()):  # noqa: PT011
+    with pytest.raises(ValueError), time_compiled_code(library, CompiledTime()):  # noqa: PT011
         library.train()
     assert (library.train, library.evaluate) == (refuse, len)

@@ -58,7 +58,7 @@ FLATTEN = Step(kind=0)
 """Stands for nn.Flatten while a module is read; the library needs no such operation."""
 
 
-def recognise(module: nn.Module, layout: Layout, input_shape: tuple[int, ...]) -> list[Step]:
+def translate_module(module: nn.Module, layout: Layout, input_shape: tuple[int, ...]) -> list[Step]:
     """Return the operations of a module, fused where the library can; raise Unsupported.
 
     The module is left in evaluation mode.

@@ -1,4 +1,4 @@
-"""What `coterie bench` shows and keeps."""
+"""The report of `coterie bench`: what is printed and saved."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from coterie.benchmarking.models import BATCH, ModelSpeed
-from coterie.benchmarking.rounds import RoundSpeed
-from coterie.benchmarking.timing import Effort
+from coterie.benchmarking.model_speed import BATCH, ModelSpeed
+from coterie.benchmarking.round_speed import RoundSpeed
+from coterie.benchmarking.timing import Workload
 
 MISSING = "–"
 
 
 @dataclass(frozen=True)
-class Report:
-    """Everything that was measured in one run, on one machine."""
+class BenchReport:
+    """All measurements of one run on one machine."""
 
     machine: dict[str, Any]
-    effort: Effort
+    workload: Workload
     models: Sequence[ModelSpeed]
     round: str
-    """What the measured round consists of."""
+    """A description of the measured round."""
     rounds: Sequence[RoundSpeed]
 
     def figures(self) -> dict[str, Any]:
-        """Return the report as it is kept: figures with their units, by what was measured."""
+        """Return the numbers to save; the names have the units."""
         return {
             **self.machine,
-            "repeats": self.effort.repeats,
-            "train_samples": self.effort.train_samples,
-            "evaluate_samples": self.effort.evaluate_samples,
+            "repeats": self.workload.repeats,
+            "train_samples": self.workload.train_samples,
+            "evaluate_samples": self.workload.evaluate_samples,
             **{model.name: _model_figures(model) for model in self.models},
             self.round: {_on(speed): _round_figures(speed, self.rounds) for speed in self.rounds},
         }
 
     def parts(self) -> Iterator[RenderableType]:
-        """Return what is printed, in order."""
+        """Yield the parts to print."""
         yield Text(self._title())
         yield _training_table(self.models)
         yield _evaluation_table(self.models)
@@ -62,13 +62,14 @@ class Report:
         peak = max((model.peak or 0 for model in self.models), default=0)
         measured = (
             f" The measured peak is {peak / 1e9:.1f}·10⁹ multiply-adds per second. The share of it "
-            "is nominal and may exceed 100%: it counts dense forward and backward passes, of which "
-            "compiled code leaves out what pooling and ReLU drop anyway."
+            "is nominal and may exceed 100%: it counts full forward and backward passes, but "
+            "compiled code skips what pooling and ReLU make unnecessary."
         )
         return (
             "Training and evaluation: CPU time, on one thread. A round: CPU time of all threads, "
             "and wall time, without the initial training. Each figure is the best of "
-            f"{self.effort.repeats} repeats, all sides in turn.{measured if peak else ''}"
+            f"{self.workload.repeats} repeats, with all candidates in "
+            f"turn.{measured if peak else ''}"
         )
 
 
@@ -164,7 +165,7 @@ def _on(speed: RoundSpeed) -> str:
 
 
 def _reasons(models: Sequence[ModelSpeed]) -> dict[str, list[str]]:
-    """Return the models that compiled code cannot train, by the reason."""
+    """Return the names of models without compiled code, by reason."""
     reasons: dict[str, list[str]] = {}
     for model in models:
         if model.why_not_native is not None:

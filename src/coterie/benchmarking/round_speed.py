@@ -1,4 +1,4 @@
-"""A whole round of DAC as its paper sets it, but on made-up images: what a peer-round costs."""
+"""Measures whole rounds of DAC with the settings of its paper, on random images."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from coterie.benchmarking.timing import CompiledTime, Effort, Tick, compiled_time
+from coterie.benchmarking.timing import CompiledTime, Tick, Workload, time_compiled_code
 from coterie.data.peer_arrays import PeerArrays, PeerData
 from coterie.experiments.config import RunConfig, build_model
 from coterie.experiments.presets import find_preset
@@ -22,43 +22,43 @@ from coterie.strategies import make_strategy
 
 PRESET, STRATEGY = "dac-cifar-rotation4", "dac"
 NUM_CLUSTERS = 4
-# More rounds than anybody measures, and none of those is tested.
+# More rounds than are measured, and none of them is tested.
 ENDLESS = {"rounds": 10**6, "test_every": 10**6}
 TORCH_REPEATS = 2
-"""Without compiled code a round takes a minute."""
+"""Rounds to measure without compiled code: each takes a minute."""
 
 
 @dataclass(frozen=True)
 class RoundSpeed:
-    """A round with one number of threads, at its best."""
+    """The best round with a number of threads."""
 
     threads: int
     cpu_seconds_per_peer_round: float
-    """Of all threads together."""
+    """The sum of all threads."""
     peer_rounds_per_second: float
-    """By wall time."""
+    """In wall time."""
     compiled_share: float | None
-    """The share of CPU time inside compiled code; None: there is none."""
+    """The share of CPU time in compiled code; None without compiled code."""
 
 
 @dataclass(frozen=True)
-class Lap:
-    """One measured round."""
+class RoundTime:
+    """The times of one round."""
 
     wall_seconds: float
     cpu_seconds: float
     compiled_seconds: float
 
 
-def round_config(effort: Effort) -> RunConfig:
-    """Return the settings of the round, with compiled code if there is any."""
+def round_config(workload: Workload) -> RunConfig:
+    """Return the settings of the round, with compiled code if available."""
     trainer = "torch" if isinstance(find_library(), str) else "native"
-    changes = {**ENDLESS, "training.trainer": trainer, **effort.round_changes}
+    changes = {**ENDLESS, "training.trainer": trainer, **workload.round_changes}
     return find_preset(PRESET).runs([STRATEGY], [0], changes)[0]
 
 
 def describe_round(config: RunConfig) -> str:
-    """Say what is measured, such as "dac round, cifar-cnn, 100 peers, 400/100 images, …"."""
+    """Return a description such as "dac round, cifar-cnn, 100 peers, 400/100 images, …"."""
     peers = config.peers
     return (
         f"{STRATEGY} round, {config.model.name}, {peers.count} peers, "
@@ -67,45 +67,45 @@ def describe_round(config: RunConfig) -> str:
     )
 
 
-def num_laps(effort: Effort) -> int:
-    """Return how many rounds are run, with the initial training."""
+def num_measured_rounds(workload: Workload) -> int:
+    """Return the number of rounds to run, with the initial training."""
     has_torch_only = isinstance(find_library(), str)
-    return 1 + (min(TORCH_REPEATS, effort.repeats) if has_torch_only else effort.repeats)
+    return 1 + (min(TORCH_REPEATS, workload.repeats) if has_torch_only else workload.repeats)
 
 
-def measure_rounds(effort: Effort, max_threads: int, tick: Tick) -> list[RoundSpeed]:
-    """Measure rounds on one thread and on `max_threads`, in turn; with torch on one alone.
+def measure_rounds(workload: Workload, max_threads: int, tick: Tick) -> list[RoundSpeed]:
+    """Measure rounds on one thread and on `max_threads`, in turn; with torch only on one.
 
-    The initial training is left out. Results do not depend on the number of threads, so that all
-    sides do the same work.
+    The initial training is left out. Results do not depend on the number of threads, so each number
+    of threads does the same work.
     """
-    config = round_config(effort)
+    config = round_config(workload)
     datasets = random_datasets(config)
     library = find_library()
     with ExitStack() as stack:
-        inside = CompiledTime()
+        compiled = CompiledTime()
         counts = [1]
         if not isinstance(library, str):
             counts = sorted({1, max_threads})
-            stack.enter_context(compiled_time(library, inside))
+            stack.enter_context(time_compiled_code(library, compiled))
         simulations = [
             stack.enter_context(_simulation(config, datasets, threads)) for threads in counts
         ]
-        laps: list[list[Lap]] = [[] for _ in counts]
-        for number in range(num_laps(effort)):
-            for simulation, mine in zip(simulations, laps, strict=True):
-                lap = _lap(simulation, inside)
+        times: list[list[RoundTime]] = [[] for _ in counts]
+        for number in range(num_measured_rounds(workload)):
+            for simulation, mine in zip(simulations, times, strict=True):
+                each = _time_round(simulation, compiled)
                 if number > 0:
-                    mine.append(lap)
+                    mine.append(each)
             tick(STRATEGY)
     return [
         _speed(threads, config.peers.count, mine)
-        for threads, mine in zip(counts, laps, strict=True)
+        for threads, mine in zip(counts, times, strict=True)
     ]
 
 
 def random_datasets(config: RunConfig) -> PeerArrays:
-    """Return peers with random images, the same ones within a cluster, each in its own memory."""
+    """Return peers with random images; peers of a cluster have equal images in separate memory."""
     model = architecture(config.model.name)
     rng = generator(0, "benchmark", "peers")
 
@@ -130,17 +130,19 @@ def _simulation(config: RunConfig, datasets: PeerArrays, threads: int) -> Simula
     )
 
 
-def _lap(simulation: Simulation, inside: CompiledTime) -> Lap:
-    wall, cpu, compiled = time.perf_counter(), time.process_time(), inside.seconds
+def _time_round(simulation: Simulation, compiled: CompiledTime) -> RoundTime:
+    wall, cpu, before = time.perf_counter(), time.process_time(), compiled.seconds
     simulation.advance()
-    return Lap(time.perf_counter() - wall, time.process_time() - cpu, inside.seconds - compiled)
+    return RoundTime(
+        time.perf_counter() - wall, time.process_time() - cpu, compiled.seconds - before
+    )
 
 
-def _speed(threads: int, num_peers: int, laps: Sequence[Lap]) -> RoundSpeed:
-    compiled = sum(lap.compiled_seconds for lap in laps)
+def _speed(threads: int, num_peers: int, times: Sequence[RoundTime]) -> RoundSpeed:
+    compiled = sum(each.compiled_seconds for each in times)
     return RoundSpeed(
         threads,
-        min(lap.cpu_seconds for lap in laps) / num_peers,
-        num_peers / min(lap.wall_seconds for lap in laps),
-        compiled / sum(lap.cpu_seconds for lap in laps) if compiled else None,
+        min(each.cpu_seconds for each in times) / num_peers,
+        num_peers / min(each.wall_seconds for each in times),
+        compiled / sum(each.cpu_seconds for each in times) if compiled else None,
     )

@@ -1,4 +1,4 @@
-"""How fast one thread trains and evaluates an architecture: torch's plain loop, compiled code."""
+"""Measures how fast one thread trains and evaluates an architecture, with torch and compiled."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from functools import partial
 
 import numpy as np
 import torch
-import torch.nn.functional as F  # noqa: N812 — the name everybody knows it by
+import torch.nn.functional as F  # noqa: N812 — the usual name
 from torch.utils.flop_counter import FlopCounterMode
 
-from coterie.benchmarking.timing import Effort, Tick, best_rates
+from coterie.benchmarking.timing import Tick, Workload, best_rates
 from coterie.data.pools import Pool, Samples
-from coterie.learning.choice import native_trainer
 from coterie.learning.native.library import Library, find_library
 from coterie.learning.settings import TrainingSettings
 from coterie.learning.torch_trainer import single_threaded
 from coterie.learning.trainer import EvaluateJob, ModelReference, TrainJob, Unsupported, Workspace
+from coterie.learning.trainer_choice import make_native_trainer
 from coterie.models.architectures import Architecture, architecture
 from coterie.models.vector import vector_of
 from coterie.randomness import generator
@@ -31,15 +31,15 @@ TRAIN_TORCH, TRAIN_FUSED, TRAIN_NATIVE = "train torch", "train fused", "train na
 EVALUATE_NATIVE, PEAK = "evaluate native", "peak"
 
 Work = Callable[[], int]
-"""Does something and returns to how many samples."""
+"""Does some work; returns its number of samples."""
 
 
 @dataclass(frozen=True)
 class ModelSpeed:
-    """Samples per second of CPU time, on one thread; None where compiled code is not to be had.
+    """Samples per second of CPU time, on one thread; None without compiled code.
 
-    `multiply_adds` are those of one training sample, dense and nominal: compiled code leaves out
-    what pooling and ReLU drop anyway. `peak` is how many this level of processor can do per second.
+    `multiply_adds` is the nominal number for one training sample; compiled code skips those that
+    pooling and ReLU make unnecessary. `peak` is how many the processor can do per second.
     """
 
     name: str
@@ -55,26 +55,26 @@ class ModelSpeed:
 
     @property
     def share_of_peak(self) -> float | None:
-        """Nominal multiply-adds of compiled training, as a share of the peak."""
+        """The nominal multiply-adds of compiled training, as a share of the peak."""
         if self.train_native is None or self.peak is None:
             return None
         return self.multiply_adds * self.train_native / self.peak
 
 
-def measure_model(name: str, effort: Effort, tick: Tick) -> ModelSpeed:
-    """Measure an architecture on made-up samples."""
+def measure_model(name: str, workload: Workload, tick: Tick) -> ModelSpeed:
+    """Measure an architecture on random samples."""
     model = architecture(name)
-    pool = made_up_pool(model, max(effort.train_samples, effort.evaluate_samples))
-    batches = sorted({min(size, effort.evaluate_samples) for size in EVALUATION_BATCHES})
+    pool = random_pool(model, max(workload.train_samples, workload.evaluate_samples))
+    batches = sorted({min(size, workload.evaluate_samples) for size in EVALUATION_BATCHES})
     why_not = None
     with ExitStack() as stack:
         stack.enter_context(single_threaded())
-        sides = _torch_sides(model, pool, effort, batches)
+        candidates = _torch_candidates(model, pool, workload, batches)
         try:
-            sides |= _native_sides(model, pool, effort, stack)
+            candidates |= _native_candidates(model, pool, workload, stack)
         except Unsupported as reason:
             why_not = str(reason)
-        rates = best_rates(sides, effort.repeats, lambda: tick(name))
+        rates = best_rates(candidates, workload.repeats, lambda: tick(name))
     best_batch = max(batches, key=lambda size: rates[size])
     return ModelSpeed(
         name,
@@ -90,7 +90,7 @@ def measure_model(name: str, effort: Effort, tick: Tick) -> ModelSpeed:
     )
 
 
-def made_up_pool(model: Architecture, count: int) -> Pool:
+def random_pool(model: Architecture, count: int) -> Pool:
     """Return random samples (count, *input_shape) with random targets."""
     rng = generator(0, "benchmark", model.name)
     inputs = rng.standard_normal((count, *model.input_shape), dtype=np.float32)
@@ -100,9 +100,9 @@ def made_up_pool(model: Architecture, count: int) -> Pool:
 
 
 def nominal_multiply_adds(model: Architecture) -> int:
-    """Return the multiply-adds of one sample's dense forward and backward pass, as torch does it.
+    """Return the multiply-adds of torch's forward and backward pass of one sample.
 
-    There is no gradient of the inputs among them, which nobody needs.
+    The gradient of the inputs is not needed and not included.
     """
     with FlopCounterMode(display=False) as counter:
         outputs = model.build().eval()(torch.zeros(1, *model.input_shape))
@@ -111,23 +111,23 @@ def nominal_multiply_adds(model: Architecture) -> int:
 
 
 def do_multiply_adds(library: Library, rounds: int) -> int:
-    """Do multiply-adds as fast as this level of processor can; return how many."""
+    """Do multiply-adds as fast as the processor can; return their number."""
     half = ctypes.c_float(0.5)
     return int(library.multiply_adds(rounds, ctypes.byref(half)))
 
 
-def _torch_sides(
-    model: Architecture, pool: Pool, effort: Effort, batches: list[int]
+def _torch_candidates(
+    model: Architecture, pool: Pool, workload: Workload, batches: list[int]
 ) -> dict[str | int, Work]:
     inputs, targets = torch.from_numpy(pool.inputs), torch.from_numpy(pool.targets)
     training = partial(
-        torch_training, model, inputs[: effort.train_samples], targets[: effort.train_samples]
+        torch_training, model, inputs[: workload.train_samples], targets[: workload.train_samples]
     )
     evaluation = partial(
         torch_evaluation,
         model,
-        inputs[: effort.evaluate_samples],
-        targets[: effort.evaluate_samples],
+        inputs[: workload.evaluate_samples],
+        targets[: workload.evaluate_samples],
     )
     return {
         TRAIN_TORCH: training(fused=None),
@@ -139,7 +139,7 @@ def _torch_sides(
 def torch_training(
     model: Architecture, inputs: torch.Tensor, targets: torch.Tensor, *, fused: bool | None
 ) -> Work:
-    """Return the loop everybody writes, over all samples; `fused` is Adam's option."""
+    """Return a usual training loop over all samples; `fused` is Adam's option."""
     module = model.build().train()
     optimizer = torch.optim.Adam(module.parameters(), fused=fused)
     loss_of = _loss(model)
@@ -160,7 +160,7 @@ def torch_training(
 def torch_evaluation(
     model: Architecture, inputs: torch.Tensor, targets: torch.Tensor, batch_size: int
 ) -> Work:
-    """Return the loop everybody writes: the loss, and how many samples are classified correctly."""
+    """Return a usual evaluation loop: the loss and the number of correct samples."""
     module = model.build().eval()
     loss_of = _loss(model)
 
@@ -184,10 +184,10 @@ def _loss(model: Architecture) -> Callable[[torch.Tensor, torch.Tensor], torch.T
     return lambda outputs, targets: F.mse_loss(outputs.squeeze(1), targets)
 
 
-def _native_sides(
-    model: Architecture, pool: Pool, effort: Effort, stack: ExitStack
+def _native_candidates(
+    model: Architecture, pool: Pool, workload: Workload, stack: ExitStack
 ) -> dict[str | int, Work]:
-    """Return what compiled code does of it, and the peak to measure that by; raise Unsupported."""
+    """Return the work of compiled code and of the peak; raise Unsupported if there is none."""
     library = find_library()
     if isinstance(library, str):
         raise Unsupported(library)
@@ -196,7 +196,7 @@ def _native_sides(
     workspace = Workspace([pool], {"models": start[np.newaxis].copy()})
     trainer = stack.enter_context(
         closing(
-            native_trainer(
+            make_native_trainer(
                 module,
                 TrainingSettings(batch_size=BATCH),
                 workspace,
@@ -206,21 +206,21 @@ def _native_sides(
         )
     )
     mine = ModelReference("models", 0)
-    train = TrainJob(mine, Samples(0, 0, effort.train_samples), epochs=1, bits=0)
-    evaluate = EvaluateJob(mine, Samples(0, 0, effort.evaluate_samples))
+    train = TrainJob(mine, Samples(0, 0, workload.train_samples), epochs=1, bits=0)
+    evaluate = EvaluateJob(mine, Samples(0, 0, workload.evaluate_samples))
 
-    def train_anew() -> int:
-        # From the start again: how much of the backward pass is skipped depends on the model.
+    def train_from_start() -> int:
+        # From the same weights: they decide how much of the backward pass is skipped.
         workspace.model(mine)[:] = start
         trainer.train([train])
         return len(train.samples)
 
-    def evaluate_whole() -> int:
+    def evaluate_all() -> int:
         trainer.evaluate([evaluate])
         return len(evaluate.samples)
 
     return {
-        TRAIN_NATIVE: train_anew,
-        EVALUATE_NATIVE: evaluate_whole,
-        PEAK: partial(do_multiply_adds, library, effort.peak_rounds),
+        TRAIN_NATIVE: train_from_start,
+        EVALUATE_NATIVE: evaluate_all,
+        PEAK: partial(do_multiply_adds, library, workload.peak_rounds),
     }

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.errors import ConfigError
+from coterie.learning.native.compiled_network import CompiledNetwork, address, data_at
 from coterie.learning.native.library import OPTIMIZERS, EvaluateCall, Library, TrainCall, Training
-from coterie.learning.native.network import Network, address, data_at
-from coterie.learning.native.program import Step
+from coterie.learning.native.translate_module import Step
 from coterie.learning.settings import TrainingSettings
 from coterie.learning.trainer import (
     EvaluateJob,
@@ -62,9 +62,11 @@ class NativeTrainer(Trainer):
             data_at(pool.inputs, pool.targets, shape, is_classification=is_classification)
             for pool in workspace.pools
         ]
-        self._networks: queue.SimpleQueue[Network] = queue.SimpleQueue()
+        self._networks: queue.SimpleQueue[CompiledNetwork] = queue.SimpleQueue()
         for _ in range(threads):
-            self._networks.put(Network(library, steps, shape, is_classification=is_classification))
+            self._networks.put(
+                CompiledNetwork(library, steps, shape, is_classification=is_classification)
+            )
         self._threads = threads
         self._is_closed = False
         self._executor = ThreadPoolExecutor(threads) if threads > 1 else None

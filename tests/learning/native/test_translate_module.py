@@ -12,7 +12,7 @@ from native_bench import FOUND, chain, check_gradients_of, gradients, image_pool
 from torch import nn
 
 from coterie.errors import Interrupted
-from coterie.learning.native.check import check_gradients
+from coterie.learning.native.gradient_check import check_gradients
 from coterie.learning.native.library import (
     AVERAGE_POOL,
     CONVOLUTION,
@@ -21,7 +21,7 @@ from coterie.learning.native.library import (
     MAX_POOL,
     RELU,
 )
-from coterie.learning.native.program import Step, recognise
+from coterie.learning.native.translate_module import Step, translate_module
 from coterie.learning.trainer import Unsupported
 from coterie.models.architectures import ARCHITECTURES
 from coterie.models.layout import Layout
@@ -30,7 +30,7 @@ IMAGE = (1, 6, 6)
 
 
 def read(module: nn.Module, shape: tuple[int, ...] = IMAGE) -> list[Step]:
-    return recognise(module, Layout.of(module), shape)
+    return translate_module(module, Layout.of(module), shape)
 
 
 def kinds(module: nn.Module, shape: tuple[int, ...] = IMAGE) -> list[int]:
@@ -397,4 +397,4 @@ def test_ctrl_c_while_a_structure_is_read_is_not_lost():
 
     module = Interrupting(2, 2)
     with pytest.raises(Interrupted):
-        recognise(module, Layout.of(module), (2,))
+        translate_module(module, Layout.of(module), (2,))
