@@ -179,7 +179,7 @@ def test_one_model_that_does_not_fit_into_memory_is_an_error_for_people(monkeypa
 
     group = Group()
     monkeypatch.setattr(StackedModule, "evaluate", full)
-    with pytest.raises(TrainingError, match=r"'cpu' does not suffice.*training\.device = cpu"):
+    with pytest.raises(TrainingError, match=r"'cpu' has too little memory.*training\.device = cpu"):
         group.evaluate(Samples(0, 0, 4))
     assert group.models.tobytes() == group.start.tobytes()
 

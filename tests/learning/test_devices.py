@@ -108,7 +108,7 @@ def test_auto_means_a_gpu_if_there_is_one(monkeypatch):
     assert choose_device("auto").type == "mps"
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     assert choose_device("auto").type == "cpu"
-    with pytest.raises(ConfigError, match=r"no such device here, only: cpu\. Check its driver"):
+    with pytest.raises(ConfigError, match=r"only these devices: cpu\. Check the driver"):
         choose_device("cuda")
 
 
@@ -141,7 +141,7 @@ def test_the_device_and_the_trainer_can_be_chosen_on_the_command_line(tmp_path):
 @pytest.mark.usefixtures("a_gpu")
 def test_a_trainer_for_the_cpu_does_not_train_elsewhere(told, trainer):
     assert make(told, trainer=trainer).name.split()[0] == trainer
-    with pytest.raises(ConfigError, match=f"trainer = {trainer} trains on the CPU only"):
+    with pytest.raises(ConfigError, match=f"trainer = {trainer} trains only on the CPU"):
         make(told, trainer=trainer, device="cuda")
 
 

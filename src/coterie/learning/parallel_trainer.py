@@ -1,9 +1,8 @@
-"""Peers in parallel: the jobs of a round dealt out to worker processes.
+"""The parallel trainer: divides the jobs of a round among worker processes.
 
-Processes, not threads: at batch size 8 torch spends most of its time in Python, where threads take
-turns. Workers are forked once, before training starts; models and data lie in memory they share
-with their parent, so only small job descriptions travel, with the places of models' matrices that
-were allocated after the fork.
+It uses processes because at batch size 8 torch spends most of its time in Python, where only one
+thread runs at a time. Workers are forked once, before training. Models and data are in shared
+memory, so only jobs are sent, and the placements of matrices that were allocated after the fork.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ _worker_trainer: Trainer | None = None
 
 
 def can_fork() -> bool:
-    """Whether forked workers are safe: Linux. Elsewhere system libraries break after a fork."""
+    """Whether forked workers are safe: only on Linux, elsewhere system libraries break."""
     return sys.platform == "linux"
 
 
 class ParallelTrainer(Trainer):
-    """Deals jobs out to forked copies of another trainer; the results are the same bits."""
+    """Divides jobs among forked copies of another trainer; the results are the same bits."""
 
     def __init__(self, trainer: Trainer, num_workers: int) -> None:
         self.layout = trainer.layout
@@ -79,20 +78,19 @@ class ParallelTrainer(Trainer):
         except BrokenProcessPool:
             raise WorkerDied(
                 "A worker process died, most likely because memory ran out. Free some memory or "
-                "use fewer --threads, then resume the run; nothing up to its last checkpoint is "
-                "lost."
+                "use fewer --threads, then resume the run: it continues from its last checkpoint."
             ) from None
 
 
 def _start_worker(trainer: Trainer, parent: int) -> None:
-    global _worker_trainer  # noqa: PLW0603 — a forked worker is bound to one trainer for life
+    global _worker_trainer  # noqa: PLW0603 — a forked worker has one trainer
     _worker_trainer = trainer
     torch.set_num_threads(1)
     become_worker(parent)
 
 
 def _bound(news: Placements) -> Trainer:
-    """Return this worker's trainer, whose workspace has the matrices that are new."""
+    """Return this worker's trainer, with the new matrices in its workspace."""
     if _worker_trainer is None:
         raise RuntimeError("This function runs in worker processes only.")
     _worker_trainer.workspace.adopt(news)

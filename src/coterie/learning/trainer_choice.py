@@ -1,4 +1,4 @@
-"""Which trainer a run uses: on a GPU many peers at once; compiled where it can be; or torch."""
+"""Chooses the trainer of a run: batched on a GPU, compiled if possible, or torch."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def make_trainer(
     is_classification: bool,
     tell: Tell,
 ) -> Trainer:
-    """Return a trainer for modules such as `build` makes, on `threads` threads or processes."""
+    """Return a trainer for the modules of `build`, with `threads` threads or processes."""
     module = build()
     check_module(module, workspace.pools, is_classification=is_classification)
     if is_classification and ends_in_softmax(module, workspace.pools):
         _tell_once(
-            "The model ends in a softmax, but the loss, cross-entropy, applies one by itself: "
-            "it learns better without the model's own.",
+            "The model ends in a softmax, but the loss (cross-entropy) already applies one. The "
+            "model learns better without its softmax.",
             tell,
         )
     check_training(settings)
@@ -77,20 +77,21 @@ def make_trainer(
 
 
 def check_training(settings: TrainingSettings) -> None:
-    """Refuse a device that cannot be, or not with this trainer; whether one is there shows later.
+    """Refuse a device that torch or the trainer does not support.
 
-    Nothing may look for a GPU before processes are forked: they could not use it any more.
+    Whether there is such a device is checked later: after a search for GPUs, forked processes could
+    not use them.
     """
     if settings.trainer not in ON_ANY_DEVICE and settings.device not in ("auto", "cpu"):
         raise ConfigError(
-            f"training.trainer = {settings.trainer} trains on the CPU only, but training.device = "
-            f"{settings.device}. Use training.trainer = auto or batched, or another device."
+            f"training.trainer = {settings.trainer} trains only on the CPU, but training.device is "
+            f"{settings.device}. Use training.trainer = auto or batched, or training.device = cpu."
         )
     check_device(settings.device)
 
 
 def load_before_fork(module: nn.Module, settings: TrainingSettings, shape: Shape) -> None:
-    """Load here, once, what every forked process would otherwise load for itself."""
+    """Load libraries once, before processes fork, instead of in each process."""
     try:
         if settings.trainer not in ("torch", "batched"):
             _translate(module, shape)
@@ -109,7 +110,7 @@ def make_native_trainer(
     threads: int,
     is_classification: bool,
 ) -> NativeTrainer:
-    """Return the compiled trainer, its gradients checked; raise Unsupported, which says why not."""
+    """Return the compiled trainer after a check of its gradients, or raise Unsupported."""
     shape = workspace.pools[0].inputs.shape[1:]
     library, layout, steps = _translate(module, shape)
     check_gradients(library, steps, module, shape, is_classification=is_classification)
@@ -125,7 +126,7 @@ def make_native_trainer(
 
 
 def _translate(module: nn.Module, shape: Shape) -> tuple[Library, Layout, list[Step]]:
-    """Return the compiled library, and the module as it can run it."""
+    """Return the compiled library, and the module as its steps."""
     library = find_library()
     if isinstance(library, str):
         raise Unsupported(library)
@@ -134,7 +135,7 @@ def _translate(module: nn.Module, shape: Shape) -> tuple[Library, Layout, list[S
 
 
 def _tell_once(message: str, tell: Tell) -> None:
-    """Say it for the first run only: an experiment has many of the same model."""
+    """Show a message only once: many runs of an experiment have the same model."""
     if message not in _shown:
         _shown.add(message)
         tell(message)

@@ -20,7 +20,7 @@ def create(*steps: Step, shape: tuple[int, ...] = (1, 1, 1), is_classification: 
 
 @pytest.mark.parametrize("name", IMPOSSIBLE)
 def test_sizes_that_cannot_be_are_refused(name):
-    with pytest.raises(Unsupported, match="sizes do not fit together"):
+    with pytest.raises(Unsupported, match="sizes of its layers do not fit together"):
         create(*IMPOSSIBLE[name])
 
 
@@ -28,7 +28,7 @@ def test_sizes_that_cannot_be_are_refused(name):
     "shape", [(0, 1, 1), (1, -1, 1), (1, 1, 2**62), (2**20, 2**20, 2**20), (-(2**63), 1, 1), (0,)]
 )
 def test_shapes_that_cannot_be_are_refused(shape):
-    with pytest.raises(Unsupported, match="sizes do not fit together"):
+    with pytest.raises(Unsupported, match="sizes of its layers do not fit together"):
         create(HEAD, shape=shape)
 
 

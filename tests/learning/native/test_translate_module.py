@@ -223,21 +223,21 @@ def watched_parameter(register: str) -> nn.Module:
 
 
 REFUSED = {
-    "residual": (Residual, "'inner' is not one of|'add' is not"),
-    "forked": (Forked, "'head' is not one of a plain chain"),
+    "residual": (Residual, "not a plain chain, at '(inner|add)'"),
+    "forked": (Forked, "not a plain chain, at 'head'"),
     "decides by values": (Reading, "cannot be read"),
     "used twice": (Twice, "'inner' is used twice"),
     "tied weights": (tied, "'3' is used twice or shares its weights"),
-    "unused parameters": (Unused, "'inner.bias' is not used"),
+    "unused parameters": (Unused, "layer uses its parameter 'inner.bias'"),
     "noise in training": (Noisy, "'randn_like' is not"),
-    "another path in training": (OtherwiseInTraining, "something else in training"),
+    "another path in training": (OtherwiseInTraining, "different layers in training"),
     "always in training": (
         lambda: AlwaysDropping(nn.Flatten(), nn.Dropout(0.5), nn.Linear(36, 2)),
-        "own idea of training",
+        "ignore train",
     ),
-    "layers defined in another order": (Backwards, "not used in the order"),
+    "layers defined in another order": (Backwards, "order of its layers in use"),
     "parameter without a layer": (Scaled, "'scale' is not|plain chain"),
-    "returns a pair": (Pair, "returns something else"),
+    "returns a pair": (Pair, "does not return the result"),
     "only one layer": (lambda: nn.Linear(6, 2), "plain chain"),
     "frozen": (frozen, "not trained"),
     "batch normalisation": (
@@ -248,7 +248,7 @@ REFUSED = {
         lambda: images(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2, track_running_stats=False)),
         "'1' is a BatchNorm2d",
     ),
-    "subclass": (lambda: images(MyConv(1, 2, 3)), "'_0_weight' is not one of a plain chain"),
+    "subclass": (lambda: images(MyConv(1, 2, 3)), "not a plain chain, at '_0_weight'"),
     "unknown activation": (lambda: flat(nn.Linear(36, 2), nn.Tanh()), "'2' is a Tanh"),
     "groups": (lambda: images(nn.Conv2d(1, 4, 3), nn.Conv2d(4, 4, 2, groups=2)), "groups"),
     "dilation": (lambda: images(nn.Conv2d(1, 4, 3, dilation=2)), "dilation"),
@@ -262,11 +262,14 @@ REFUSED = {
     "dilated pooling": (lambda: images(nn.MaxPool2d(2, dilation=2)), "dilation"),
     "a divisor": (lambda: images(nn.AvgPool2d(2, divisor_override=3)), "divisor"),
     "no layer to train": (lambda: nn.Sequential(nn.Flatten(), nn.ReLU()), "no parameters"),
-    "flattens the batch": (lambda: nn.Sequential(nn.Flatten(0), nn.Linear(36, 2)), "flattens"),
+    "flattens the batch": (
+        lambda: nn.Sequential(nn.Flatten(0), nn.Linear(36, 2)),
+        "does not flatten",
+    ),
     "linear on images": (lambda: nn.Sequential(nn.Linear(6, 2), nn.Flatten()), "flattening"),
     "convolution after flattening": (
         lambda: nn.Sequential(nn.Flatten(2), nn.Conv2d(1, 2, 3)),
-        "flattens|after flattening",
+        "does not flatten|after flattening",
     ),
     "log-softmax in between": (
         lambda: flat(nn.Linear(36, 4), nn.LogSoftmax(1), nn.Linear(4, 2)),
@@ -334,7 +337,7 @@ class OddArguments(nn.Module):
     "options", [{"kernel_size": (2,)}, {"kernel_size": 2, "stride": ()}, {"kernel_size": "2"}]
 )
 def test_arguments_in_another_form_are_refused_not_misread(options):
-    with pytest.raises(Unsupported, match="arguments it does not know"):
+    with pytest.raises(Unsupported, match="unsupported arguments"):
         read(OddArguments(**options))
 
 

@@ -1,4 +1,4 @@
-"""One network of the compiled library: its memory, and the calls that use it."""
+"""One network of the compiled library: its memory and its calls."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from coterie.learning.trainer import Matrix, Unsupported
 
 
 class CompiledNetwork:
-    """The compiled library's memory for one model at a time; one thread uses it at a time."""
+    """The compiled library's memory for one model and one thread at a time."""
 
     def __init__(
         self,
@@ -45,10 +45,10 @@ class CompiledNetwork:
         loss = CROSS_ENTROPY if is_classification else SQUARED_ERROR
         self._handle = library.create(ctypes.byref(operations), len(steps), sizes, loss)
         if not self._handle:
-            raise Unsupported("its sizes do not fit together, or are too large")
+            raise Unsupported("the sizes of its layers do not fit together, or are too large")
 
     def train(self, training: Training, calls: ctypes.Array[TrainCall]) -> None:
-        """Run local trainings one after another."""
+        """Run local trainings in turn."""
         self._check(
             self._library.train(
                 self._handle, ctypes.byref(training), ctypes.byref(calls), len(calls)
@@ -56,7 +56,7 @@ class CompiledNetwork:
         )
 
     def evaluate(self, calls: ctypes.Array[EvaluateCall]) -> None:
-        """Run evaluations one after another."""
+        """Run evaluations in turn."""
         self._check(self._library.evaluate(self._handle, ctypes.byref(calls), len(calls)))
 
     def gradient(self, model: Matrix, inputs: Matrix, targets: npt.NDArray[Any]) -> Matrix:
@@ -89,7 +89,7 @@ class CompiledNetwork:
 def data_at(
     inputs: Matrix, targets: npt.NDArray[Any], shape: tuple[int, ...], *, is_classification: bool
 ) -> Data:
-    """Return where a pool of samples of that shape lies; the arrays must outlive it."""
+    """Return the addresses of a pool of samples; the arrays must exist as long as it is used."""
     _require(inputs, np.float32, (len(inputs), *shape))
     _require(targets, np.int64 if is_classification else np.float32, (len(inputs),))
     return Data(address(inputs), address(targets), len(inputs))
@@ -99,7 +99,7 @@ def _require(array: npt.NDArray[Any], kind: type[np.generic], shape: tuple[int, 
     if array.dtype != kind or array.shape != shape or not array.flags.c_contiguous:
         raise Unsupported(
             f"its data are {array.dtype} of shape {array.shape}, not {kind.__name__} of shape "
-            f"{shape}, or not laid out one sample after another"
+            f"{shape}, or are not contiguous"
         )
 
 

@@ -1,4 +1,4 @@
-"""Proof before use: one batch's gradients must agree with torch's."""
+"""Checks that the gradients of compiled code agree with torch's, before it is used."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from coterie.models.layout import Layout
 from coterie.models.vector import FlatModule
 from coterie.randomness import generator
 
-BATCH = 11  # one group of eight, and one that is not full
+BATCH = 11  # a full group of eight, and a partial one
 TOLERANCE = 1e-4
 ATTEMPTS = 4
-"""Where two values of a pooling window nearly tie, rounding decides between them, and the gradients
-differ much though neither is wrong. That happens to few batches; a real mistake shows in all."""
+"""If two values of a pooling window are almost equal, rounding decides which is larger, and correct
+gradients can differ much. Few batches have such values, but a real mistake affects all batches."""
 
 
 def check_gradients(
@@ -35,7 +35,7 @@ def check_gradients(
     *,
     is_classification: bool,
 ) -> None:
-    """Raise Unsupported unless the library computes what the module computes, dropout off."""
+    """Raise Unsupported unless library and module have equal gradients, without dropout."""
     flat = FlatModule(module.eval())
     num_classes = steps[-1].outputs if steps[-1].kind == LINEAR else 1
     network = CompiledNetwork(
@@ -81,7 +81,7 @@ def _torch_gradient(
 def _first_difference(
     layout: Layout, ours: npt.NDArray[np.float32], theirs: npt.NDArray[np.float32]
 ) -> str | None:
-    """Return the name of the first tensor whose gradients differ, or None."""
+    """Return the name of the first tensor with different gradients, or None."""
     whole = float(np.linalg.norm(theirs))
     for entry in layout.entries:
         part = slice(entry.start, entry.stop)

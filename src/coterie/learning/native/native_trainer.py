@@ -1,7 +1,7 @@
-"""The native trainer: jobs dealt out to threads, each of which runs them in compiled code.
+"""The native trainer: divides jobs among threads, which run them in compiled code.
 
-A call trains or evaluates whole models and holds no lock of Python meanwhile, so threads run side
-by side. A job's result depends on the job alone, whichever thread runs it.
+A call trains or evaluates whole models without Python's lock, so threads run in parallel. The
+result of a job does not depend on its thread.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from coterie.models.layout import Layout
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 CHUNKS_PER_THREAD = 8
-# Adam's usual settings, the defaults of torch.
+# The defaults of torch's Adam.
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
 
@@ -73,11 +73,11 @@ class NativeTrainer(Trainer):
 
     def train(self, jobs: Sequence[TrainJob]) -> list[float]:
         """Train each job's model in place."""
-        return self._deal(self._train, jobs)
+        return self._divide(self._train, jobs)
 
     def evaluate(self, jobs: Sequence[EvaluateJob]) -> list[Evaluation]:
         """Evaluate each job's model."""
-        return self._deal(self._evaluate, jobs)
+        return self._divide(self._evaluate, jobs)
 
     def close(self) -> None:
         """End the threads and free the memory of the networks."""
@@ -87,11 +87,11 @@ class NativeTrainer(Trainer):
         while not self._networks.empty():
             self._networks.get().close()
 
-    def _deal(
+    def _divide(
         self, work: Callable[[Sequence[Job]], list[Result]], jobs: Sequence[Job]
     ) -> list[Result]:
-        if self._is_closed:  # there is no network left to wait for
-            raise RuntimeError("This trainer was closed, and has freed what it worked with.")
+        if self._is_closed:  # its networks are gone, so waiting for one would never end
+            raise RuntimeError("This trainer is closed.")
         if self._executor is None or len(jobs) < 2:
             return work(jobs)
         size = max(1, len(jobs) // (CHUNKS_PER_THREAD * self._threads))
@@ -127,8 +127,8 @@ class NativeTrainer(Trainer):
             return []
         rows = _rows_of(jobs)
         places = {number: address(mine) for number, mine in rows.items()}
-        # All answers lie in one array: thousands of small ones take longer to make than small
-        # models to evaluate.
+        # All answers are in one array: creating thousands of small ones takes longer than
+        # evaluating small models.
         losses = np.empty(sum(len(job.samples) for job in jobs), np.float32)
         correct = np.empty(len(losses), np.bool_) if self._is_classification else None
         first_loss = address(losses)
@@ -155,7 +155,7 @@ class NativeTrainer(Trainer):
         return answers
 
     def _model(self, reference: ModelReference) -> int:
-        """Return where a model lies."""
+        """Return the address of a model."""
         row = self.workspace.model(reference)
         shape = (self.layout.size,)
         if row.shape != shape or row.dtype != np.float32 or not row.flags.c_contiguous:
@@ -166,7 +166,7 @@ class NativeTrainer(Trainer):
         return address(row)
 
     def _first_layer(self, last_layers: int | None) -> int:
-        self.layout.last_layers(last_layers)  # refuses more layers than there are
+        self.layout.last_layers(last_layers)  # refuses a wrong number
         return 0 if last_layers is None else self.layout.num_layers - last_layers
 
 
@@ -184,11 +184,11 @@ def _training(settings: TrainingSettings) -> Training:
 
 
 def _rows_of(jobs: Sequence[EvaluateJob]) -> dict[int, npt.NDArray[np.int64]]:
-    """Return the row numbers of all samples by their `id`: many models are measured on the same."""
+    """Return the row numbers of samples, by the samples' `id`; many jobs share samples."""
     asked = {id(job.samples): job.samples for job in jobs}
     return {number: _as_rows(samples.rows()) for number, samples in asked.items()}
 
 
 def _as_rows(numbers: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """Return row numbers as the library reads them."""
+    """Return row numbers in the format of the library."""
     return np.ascontiguousarray(numbers.astype(np.int64, casting="same_kind", copy=False))

@@ -1,4 +1,4 @@
-"""Recognising a module: its chain of layers, as operations of the compiled library."""
+"""Translates a module, a chain of layers, into steps of the compiled library."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-import torch.nn.functional as F  # noqa: N812 — the name everybody knows it by
+import torch.nn.functional as F  # noqa: N812 — the usual name
 from torch import fx, nn
 
 from coterie.learning.native import library
@@ -19,7 +19,7 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True)
 class Step:
-    """One operation, in Python's words; see source/network.h."""
+    """One operation of the compiled library; see source/network.h for the fields."""
 
     kind: int
     outputs: int = 0
@@ -36,7 +36,7 @@ class Step:
     bias: int = -1
 
     def operation(self) -> library.Operation:
-        """Return it as the library's structure."""
+        """Return the library's structure."""
         return library.Operation(
             kind=self.kind,
             outputs=self.outputs,
@@ -55,28 +55,28 @@ class Step:
 
 
 FLATTEN = Step(kind=0)
-"""Stands for nn.Flatten while a module is read; the library needs no such operation."""
+"""nn.Flatten while a module is read; the library has no such operation."""
 
 
 def translate_module(module: nn.Module, layout: Layout, input_shape: tuple[int, ...]) -> list[Step]:
-    """Return the operations of a module, fused where the library can; raise Unsupported.
+    """Return the steps of a module, fused where possible; raise Unsupported with a reason.
 
-    The module is left in evaluation mode.
+    Afterwards the module is in evaluation mode.
     """
     if len(input_shape) not in (1, 3):
         raise Unsupported(f"samples of shape {input_shape} are neither flat nor images")
     if any(not entry.trainable for entry in layout.entries):
-        raise Unsupported("some of its parameters are not trained, or it has buffers")
+        raise Unsupported("it has buffers, or parameters that are not trained")
     _refuse_hooks(module)
     steps, evaluated = (_read(module, layout, training=training) for training in (True, False))
     if steps != evaluated:
-        raise Unsupported("it computes something else in training than in evaluation")
+        raise Unsupported("it has different layers in training and in evaluation")
     layers = [step.layer for step in steps if step.kind in (library.CONVOLUTION, library.LINEAR)]
     if not layers:
         raise Unsupported("it has no convolution or linear layer")
-    # A suffix of the layers is trained by itself: it must be a suffix of the chain, too.
+    # Sometimes only the last layers are trained: they must be the last ones of the chain.
     if layers != sorted(layers):
-        raise Unsupported("its layers are not used in the order in which they are defined")
+        raise Unsupported("the order of its layers in use differs from their definition")
     return _fused(steps, is_flat=len(input_shape) == 1)
 
 
@@ -85,7 +85,7 @@ _TENSOR_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 
 
 def _refuse_hooks(module: nn.Module) -> None:
-    """Raise Unsupported if anybody watches or changes what passes: nothing would be called."""
+    """Raise Unsupported if the module has hooks, which compiled code would not call."""
     for name, part in module.named_modules():
         if any(getattr(part, hooks) for hooks in _HOOKS):
             raise Unsupported(f"'{name or type(part).__name__}' has hooks")
@@ -97,7 +97,7 @@ def _refuse_hooks(module: nn.Module) -> None:
 def _read(module: nn.Module, layout: Layout, *, training: bool) -> list[Step]:
     module.train(training)
     if any(part.training != training for part in module.modules()):
-        raise Unsupported("it has its own idea of training and evaluation")
+        raise Unsupported("some of its layers ignore train() or eval()")
     return _Reader(module, layout).read()
 
 
@@ -118,17 +118,17 @@ class _Reader:
                 continue
             if node.op == "output":
                 if node.args != (previous,):
-                    raise Unsupported("it returns something else than its last layer's result")
+                    raise Unsupported("it does not return the result of its last layer")
                 break
             if previous is None or node.all_input_nodes != [previous]:
-                raise Unsupported(f"'{node.name}' is not one of a plain chain of layers")
+                raise Unsupported(f"its layers are not a plain chain, at '{node.name}'")
             try:
                 steps += self._steps_of(node)
-            except (TypeError, ValueError):  # torch understands arguments that are unknown here
-                raise Unsupported(f"'{node.name}' has arguments it does not know") from None
+            except (TypeError, ValueError):  # torch has arguments that are unknown here
+                raise Unsupported(f"'{node.name}' has unsupported arguments") from None
             previous = node
         if missing := self._entries.keys() - self._used:
-            raise Unsupported(f"its parameter '{min(missing)}' is not used by a known layer")
+            raise Unsupported(f"no supported layer uses its parameter '{min(missing)}'")
         return steps
 
     def _steps_of(self, node: fx.Node) -> list[Step]:
@@ -142,7 +142,7 @@ class _Reader:
             return _FUNCTIONS[node.target](*arguments, **options)
         if node.op == "call_method" and node.target in _METHODS:
             return _METHODS[str(node.target)](*arguments, **options)
-        raise Unsupported(f"'{node.name}' is not an operation it knows")
+        raise Unsupported(f"'{node.name}' is not a supported operation")
 
     def _layer(self, name: str, layer: nn.Module) -> list[Step]:
         # Exactly these types: a subclass may compute anything.
@@ -151,11 +151,11 @@ class _Reader:
                 steps: list[Step] = read(layer)
                 break
         else:
-            raise Unsupported(f"'{name}' is a {type(layer).__name__}")
+            raise Unsupported(f"'{name}' is a {type(layer).__name__}, which is not supported")
         return [self._placed(name, step) for step in steps]
 
     def _placed(self, name: str, step: Step) -> Step:
-        """Say where a layer's parameters lie in the model's vector."""
+        """Return a step with the positions of its parameters in the model's vector."""
         if step.kind not in (library.CONVOLUTION, library.LINEAR):
             return step
         weight, bias = (f"{name}.{key}" if name else key for key in ("weight", "bias"))
@@ -174,7 +174,7 @@ class _Reader:
 def _graph(module: nn.Module) -> fx.Graph:
     try:
         return fx.Tracer().trace(module)
-    except Exception as error:  # whatever a user's forward raises when it is given a proxy
+    except Exception as error:  # a user's forward may raise anything for a proxy
         raise Unsupported(f"its structure cannot be read ({type(error).__name__})") from None
 
 
@@ -225,7 +225,7 @@ def _average_pool(
     divisor_override: int | None = None,
 ) -> list[Step]:
     if ceil_mode or divisor_override is not None:
-        raise Unsupported("average pooling has ceil mode or a divisor of its own")
+        raise Unsupported("average pooling has ceil mode or a divisor override")
     pool = _pool(library.AVERAGE_POOL, kernel_size, stride, padding)
     return [replace(pool, count_padding=count_include_pad)]
 
@@ -246,7 +246,7 @@ def _relu(inplace: bool = False) -> list[Step]:
 
 def _flatten(start_dim: int = 0, end_dim: int = -1) -> list[Step]:
     if (start_dim, end_dim) != (1, -1):
-        raise Unsupported("it flattens something else than each sample")
+        raise Unsupported("it does not flatten each sample completely")
     return [FLATTEN]
 
 
@@ -256,7 +256,7 @@ def _dropout(layer: nn.Dropout | nn.Dropout2d) -> list[Step]:
 
 
 def _log_softmax(layer: nn.LogSoftmax) -> list[Step]:
-    """Cross-entropy takes the log-softmax anyway, and taking it twice changes nothing."""
+    """Return a step to drop: cross-entropy applies log-softmax, and a second one has no effect."""
     if layer.dim not in (1, -1):
         raise Unsupported("its log-softmax is not over the classes")
     return [LOG_SOFTMAX]
@@ -302,7 +302,7 @@ _METHODS: dict[str, Callable[..., list[Step]]] = {"relu": _relu, "flatten": _fla
 
 
 def _fused(steps: list[Step], *, is_flat: bool) -> list[Step]:
-    """Join ReLU and 2×2 max-pooling to the layer before them, and drop what is not computed."""
+    """Join ReLU and 2×2 max-pooling to the layer before; drop flattening and log-softmax."""
     fused: list[Step] = []
     for number, step in enumerate(steps):
         if step is LOG_SOFTMAX:
@@ -315,9 +315,9 @@ def _fused(steps: list[Step], *, is_flat: bool) -> list[Step]:
             is_flat = True
             continue
         if step.kind == library.LINEAR and not is_flat:
-            raise Unsupported("a linear layer follows without flattening")
+            raise Unsupported("it has a linear layer on images without flattening")
         if is_flat and step.kind in (library.CONVOLUTION, library.MAX_POOL, library.AVERAGE_POOL):
-            raise Unsupported("an image layer follows after flattening")
+            raise Unsupported("it has a convolution or pooling after flattening")
         before = fused[-1] if fused else None
         if before is not None and _can_join(before, step):
             change = {"relu": True} if step.kind == library.RELU else {"pool": 2}
@@ -328,7 +328,7 @@ def _fused(steps: list[Step], *, is_flat: bool) -> list[Step]:
 
 
 def _can_join(before: Step, step: Step) -> bool:
-    """ReLU and max-pooling may change places, so either may come first."""
+    """Return whether a step can be fused; ReLU and max-pooling may be in any order."""
     if step.kind == library.RELU:
         return before.kind in (library.CONVOLUTION, library.LINEAR)
     return (
