@@ -62,9 +62,9 @@ class Crowd(PeerDatasets):
         """Peers belong to the clusters in turn."""
         return np.arange(self.num_peers) % NUM_CLUSTERS
 
-    def enter(self, step: int) -> list[PeerSamples]:
+    def load_step(self, step: int) -> list[PeerSamples]:
         """Let every peer draw."""
-        few = self._few.enter(step)
+        few = self._few.load_step(step)
         return [self._draw(few[peer % NUM_CLUSTERS], peer) for peer in range(self.num_peers)]
 
     def _draw(self, cluster: PeerSamples, peer: int) -> PeerSamples:

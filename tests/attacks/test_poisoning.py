@@ -201,7 +201,7 @@ def test_labels_are_flipped_from_a_round_on_and_in_every_concept(from_round):
         while not simulation.finished:
             now = simulation.advance()
             concepts.add(tuple(now.truth.clusters))
-            for peer, true in enumerate(simulation.datasets.enter(now.step)):
+            for peer, true in enumerate(simulation.datasets.load_step(now.step)):
                 seen = state.samples[peer]
                 for part in ("train", "validation", "test"):
                     given = getattr(seen, part)

@@ -33,7 +33,7 @@ def test_every_peer_gets_back_what_it_gave():
     assert datasets.num_peers == 3
     assert datasets.input_shape == (2, 3)
     assert datasets.is_classification
-    for given, view in zip(peers, datasets.enter(0), strict=True):
+    for given, view in zip(peers, datasets.load_step(0), strict=True):
         for name in PARTS:
             inputs, targets = _held(datasets, getattr(view, name))
             np.testing.assert_array_equal(inputs, getattr(given, name)[0].astype(np.float32))
@@ -43,7 +43,7 @@ def test_every_peer_gets_back_what_it_gave():
 def test_everything_lies_in_one_pool_without_overlap():
     datasets = PeerArrays([_peer(number) for number in range(4)])
     assert len(datasets.pools) == 1
-    parts = [getattr(view, name) for view in datasets.enter(0) for name in PARTS]
+    parts = [getattr(view, name) for view in datasets.load_step(0) for name in PARTS]
     assert {part.pool for part in parts} == {0}
     rows = np.concatenate([part.rows() for part in parts])
     assert sorted(rows) == list(range(len(datasets.pools[0].inputs)))
@@ -65,7 +65,7 @@ def test_the_pool_is_a_copy():
 def test_nothing_changes_over_time():
     datasets = PeerArrays([_peer()])
     assert {datasets.step_of(number) for number in (0, 1, 1000)} == {0}
-    assert datasets.enter(0) == datasets.enter(0)
+    assert datasets.load_step(0) == datasets.load_step(0)
 
 
 def test_the_highest_label_anywhere_decides_the_outputs():

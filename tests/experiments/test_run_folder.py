@@ -78,7 +78,7 @@ def test_a_model_reaches_the_accuracy_that_was_recorded(folder):
     run = coterie.load_run(folder / "dac-seed0")
     scenario = make_scenario(run.config)
     last = run.metrics.to_pylist()[-8:]
-    for peer, samples in enumerate(scenario.enter(0)):
+    for peer, samples in enumerate(scenario.load_step(0)):
         pool = scenario.pools[samples.test.pool]
         module = run.load_into(run.build_model(), peer).eval()
         rows = samples.test.rows()

@@ -187,4 +187,4 @@ def test_a_run_continued_with_another_trainer_says_so(make_simulation):
     with make_simulation(Random, training=TrainingSettings(trainer="torch")) as simulation:
         simulation._tell = heard.append
         simulation.restore(saved)
-    assert "begun with the trainer 'batched cpu' and goes on with 'torch'" in heard[0]
+    assert "started with the trainer 'batched cpu' and continues with 'torch'" in heard[0]

@@ -22,7 +22,7 @@ def test_data_change_with_the_rounds():
     datasets = LocalPeerData([data(0), data(100), data(200)], [0, 2, 5])
     assert [datasets.step_of(number) for number in range(7)] == [0, 0, 1, 1, 1, 2, 2]
     for step, first in enumerate((0, 100, 200)):
-        (views,) = datasets.enter(step)
+        (views,) = datasets.load_step(step)
         pool = datasets.pools[views.train.pool]
         assert pool.inputs[views.train.rows()][0, 0] == first
         assert len(views.validation) == len(views.test) == 3
@@ -57,7 +57,7 @@ def test_a_file_with_a_part_for_validation(tmp_path):
         validation_targets=held_labels, test_inputs=train, test_targets=labels,
     )  # fmt: skip
     datasets = read_local_data([step], tmp_path)
-    (views,) = datasets.enter(0)
+    (views,) = datasets.load_step(0)
     pool = datasets.pools[0]
     np.testing.assert_array_equal(pool.inputs[views.train.rows()], train)
     np.testing.assert_array_equal(pool.inputs[views.validation.rows()], held)
@@ -68,7 +68,7 @@ def test_without_one_a_fifth_is_held_out_and_images_are_scaled(tmp_path):
     images = np.tile(np.arange(100, dtype=np.uint8)[:, None, None], (1, 8, 8))
     step = save(tmp_path / "own.npz", train_images=images, train_labels=np.arange(100) % 2)
     datasets = read_local_data([step], tmp_path)
-    (views,) = datasets.enter(0)
+    (views,) = datasets.load_step(0)
     assert [len(views.train), len(views.validation), len(views.test)] == [64, 16, 20]
     rows = np.concatenate([views.train.rows(), views.validation.rows(), views.test.rows()])
     seen = datasets.pools[0].inputs[rows][:, 0, 0, 0]

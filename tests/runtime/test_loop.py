@@ -354,4 +354,6 @@ def test_going_on_with_another_trainer_is_told(make_simulation, capsys):
     with make_simulation(Local, training=TrainingSettings(trainer="torch")) as other:
         other.restore(saved)
         assert other.next_round == 1
-    assert "begun with the trainer 'native v9' and goes on with 'torch'" in capsys.readouterr().out
+    assert (
+        "started with the trainer 'native v9' and continues with 'torch'" in capsys.readouterr().out
+    )

@@ -14,7 +14,7 @@ from small_runs import assert_same_table, drifting_simulation, options_for
 
 from coterie.errors import Interrupted
 from coterie.runtime.checkpoints import Checkpoints
-from coterie.runtime.estimate_records import estimate_columns, estimates_due, recorded_peers
+from coterie.runtime.estimate_records import estimate_columns, is_estimate_round, recorded_peers
 from coterie.runtime.loop import run_to_end
 from coterie.runtime.recorder import Recorder
 from coterie.runtime.round import Round
@@ -44,7 +44,7 @@ def due(rounds: int, wanted: int = 20) -> list[int]:
     return [
         number
         for number in range(1, rounds + 1)
-        if estimates_due(number, settings, is_last=number == rounds)
+        if is_estimate_round(number, settings, is_last=number == rounds)
     ]
 
 
@@ -166,7 +166,7 @@ def test_a_table_of_100_peers_and_300_rounds_is_small(tmp_path):
             for peer in range(100)
         }
         now = Round(number, 0, np.ones(100, bool), np.zeros(100, bool), GroundTruth(clusters))
-        now.beliefs = estimate_columns(believed, clusters)
+        now.estimates = estimate_columns(believed, clusters)
         recorder.add(now)
     recorder.finish()
     assert recorder.table("beliefs").num_rows == 198_000

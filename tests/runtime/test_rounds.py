@@ -312,5 +312,5 @@ def test_divergence_names_peer_and_round(make_simulation):
 
 
 def test_zero_threads_are_refused(make_simulation):
-    with pytest.raises(ConfigError, match="threads is 0, but 1 to 1024"):
+    with pytest.raises(ConfigError, match="threads is 0, but it must be from 1 to 1024"):
         make_simulation(Local, threads=0)

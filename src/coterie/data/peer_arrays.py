@@ -83,7 +83,7 @@ class PeerArrays(PeerDatasets):
         """Return the user's clusters, (K,)."""
         return self._clusters
 
-    def enter(self, step: int) -> list[PeerSamples]:
+    def load_step(self, step: int) -> list[PeerSamples]:
         """Return each peer's views."""
         return self._views
 

@@ -31,5 +31,5 @@ class PeerDatasets(ABC):
         """Return each peer's true cluster in a step, (K,)."""
 
     @abstractmethod
-    def enter(self, step: int) -> list[PeerSamples]:
+    def load_step(self, step: int) -> list[PeerSamples]:
         """Fill the pools with the data of a step and return each peer's views."""

@@ -112,7 +112,7 @@ class Scenario(PeerDatasets):
         """Return each peer's true cluster in a step, (K,)."""
         return self._steps[step].clusters
 
-    def enter(self, step: int) -> list[PeerSamples]:
+    def load_step(self, step: int) -> list[PeerSamples]:
         """Fill the private pool with the data of a step and return each peer's views."""
         plan = self._steps[step]
         views: list[PeerSamples | None] = [None] * self.num_peers

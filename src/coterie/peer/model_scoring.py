@@ -48,7 +48,7 @@ class ModelScorer:
 
     def _score(self, model: Vector, metric: str, step: int) -> float:
         self._workspace.matrices = {"asked": model[np.newaxis]}
-        samples = self._data.enter(step)[0].train
+        samples = self._data.load_step(step)[0].train
         (result,) = self._ready_trainer().evaluate(
             [EvaluateJob(ModelReference("asked", 0), samples)]
         )

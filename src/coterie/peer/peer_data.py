@@ -45,7 +45,7 @@ class LocalPeerData(PeerDatasets):
         self.num_outputs = max(part.num_outputs for part in parts)
         self.pools = [pool for part in parts for pool in part.pools]
         self._begins = np.asarray(begins)
-        self._views = [_in_pool(part.enter(0)[0], place) for place, part in enumerate(parts)]
+        self._views = [_in_pool(part.load_step(0)[0], place) for place, part in enumerate(parts)]
 
     def step_of(self, round_number: int) -> int:
         """Return the data step of a round."""
@@ -55,7 +55,7 @@ class LocalPeerData(PeerDatasets):
         """Return one cluster: a real peer does not know the true clusters."""
         return np.zeros(1, np.int64)
 
-    def enter(self, step: int) -> list[PeerSamples]:
+    def load_step(self, step: int) -> list[PeerSamples]:
         """Return the peer's samples in a step."""
         return [self._views[step]]
 

@@ -1,4 +1,4 @@
-"""Checks that a strategy and its settings suit what is to be predicted: classes or values."""
+"""Checks that a strategy and its settings fit the targets: classes, or values to predict."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from coterie.strategies.strategy import Strategy
 def check_targets(
     datasets: PeerDatasets, strategy: Strategy | ServerStrategy, settings: SimulationSettings
 ) -> None:
-    """Refuse to go by accuracy where there are no classes."""
+    """Refuse accuracy for targets without classes."""
     if datasets.is_classification:
         return
     if settings.best_by != "loss":
         raise ConfigError(
-            f"best_by = {settings.best_by} needs classes, but these data have values to predict; "
-            "use best_by = loss."
+            f"best_by = {settings.best_by} needs classes, but these targets are values to predict. "
+            "Use best_by = loss."
         )
     if isinstance(strategy, Strategy) and "accuracy" in strategy.required_metrics():
         other = (
-            "set strategy.metric to inverse-loss."
+            "Set strategy.metric = inverse-loss."
             if "metric" in strategy.options()
-            else "use another strategy."
+            else "Use another strategy."
         )
         raise ConfigError(
-            f"Strategy '{strategy.name}' goes by accuracy, but these data have values to predict, "
-            f"not classes; {other}"
+            f"Strategy '{strategy.name}' uses accuracy, but these targets are values to predict, "
+            f"not classes. {other}"
         )

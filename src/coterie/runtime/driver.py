@@ -1,4 +1,4 @@
-"""Drives peers' strategies: what every runtime does alike, wherever the models come from."""
+"""Drives the strategies of peers: the part of all runtimes that does not move models."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ training comes last, so that all peers train together."""
 
 
 class Runtime(ABC):
-    """Answers the requests of the peers whose models are in `state`; a subclass moves models.
+    """Answers the requests of the peers in `state`; a subclass moves models between peers.
 
-    The peers of this runtime are the rows of `state`. Other peers are known by number only.
+    The peers of this runtime are the rows of `state`. Of other peers only the number is known.
     """
 
     def __init__(self, state: ModelStore, strategies: list[Strategy]) -> None:
@@ -122,7 +122,7 @@ class Runtime(ABC):
 
     @abstractmethod
     def _ask_score(self, now: Round, requests: dict[int, AskScore]) -> Answers:
-        """Have models scored by other peers."""
+        """Let other peers score models."""
 
     @abstractmethod
     def _score(self, now: Round, requests: dict[int, Score]) -> Answers:
@@ -142,17 +142,17 @@ class Runtime(ABC):
 
     @abstractmethod
     def _held_model(self, peer: int, other: int) -> ModelReference:
-        """Return the place of a model that a peer holds."""
+        """Return the reference of a model that a peer holds."""
 
     def record_estimates(self, now: Round) -> None:
         """Record the peers' estimates of each other, and the probabilities of the next choice."""
-        # A generator of its own: draws for the record take nothing from the next round.
+        # A separate generator, so that recording does not change the draws of the next round.
         rng = generator(self._state.settings.seed, "beliefs", now.number)
         estimates = {
             peer: self.strategies[peer].estimates(self._me(now, peer, now.number + 1, rng))
             for peer in self._recorded_peers().tolist()
         }
-        now.beliefs = estimate_columns(estimates, now.clusters)
+        now.estimates = estimate_columns(estimates, now.clusters)
 
     def _drive(self, now: Round, peers: Peers) -> None:
         seed = self._state.settings.seed
@@ -182,7 +182,7 @@ class Runtime(ABC):
         if type(request) not in self._handlers:
             raise StrategyError(
                 f"Strategy '{self.strategies[peer].name}' yielded {request!r}, which is not a "
-                f"request; use one of {', '.join(kind.__name__ for kind in ANSWER_ORDER)}."
+                f"request. Use one of {', '.join(kind.__name__ for kind in ANSWER_ORDER)}."
             )
         waiting[peer] = request
 
@@ -216,18 +216,18 @@ class Runtime(ABC):
 
     def _validate(self, now: Round, requests: dict[int, Validate]) -> Answers:
         answers: Answers = {peer: {} for peer in requests}
-        jobs, places, own = [], [], []
+        jobs, pairs, own = [], [], []
         for peer, request in requests.items():
             samples = self._measured_on(now, peer, request)
             for other in request.peers:
                 if other == peer and samples is self._state.samples[peer].validation:
-                    own.append(peer)  # may have been measured already
+                    own.append(peer)  # may have been validated already
                     continue
                 jobs.append(EvaluateJob(self._model(now, peer, other), samples))
-                places.append((peer, other))
-        places += [(peer, peer) for peer in own]
+                pairs.append((peer, other))
+        pairs += [(peer, peer) for peer in own]
         results = [*self._state.trainer.evaluate(jobs), *self._state.validation(own)]
-        for (peer, other), result in zip(places, results, strict=True):
+        for (peer, other), result in zip(pairs, results, strict=True):
             answers[peer][other] = result.losses
         return answers
 
@@ -239,7 +239,7 @@ class Runtime(ABC):
         return data.validation if request.data == "validation" else data.train
 
     def _model(self, now: Round, peer: int, other: int) -> ModelReference:
-        """Return the place of the peer's working model, or of one that it fetched."""
+        """Return the reference of the peer's working model, or of a fetched one."""
         if other == peer:
             return ModelReference("current", peer)
         if other not in self._fetched[peer]:
@@ -257,14 +257,14 @@ class Runtime(ABC):
             for peer, request in requests.items()
             if (job := self._training(now, peer, request)).epochs > 0
         }
-        careful = np.array([p for p, r in requests.items() if r.only_if_better], np.int64)
-        before, kept = state.validation_losses(careful), state.current[careful]
+        undoable = np.array([p for p, r in requests.items() if r.only_if_better], np.int64)
+        before, kept = state.validation_losses(undoable), state.current[undoable]
         losses = dict(zip(jobs, state.trainer.train(list(jobs.values())), strict=True))
         state.forget_validation(jobs)
         state.record_training_losses(now, losses)
-        worse = ~(state.validation_losses(careful) < before)
-        state.current[careful[worse]] = kept[worse]
-        state.forget_validation(careful[worse])
+        worse = ~(state.validation_losses(undoable) < before)
+        state.current[undoable[worse]] = kept[worse]
+        state.forget_validation(undoable[worse])
         return losses
 
     def _training(self, now: Round, peer: int, request: Train) -> TrainJob:
@@ -286,11 +286,11 @@ class Runtime(ABC):
         """Return the number of epochs; remember the validation of peers that restrain theirs."""
         training = self._state.settings.training
         if request.last_layers == "classifier" and self._state.layout.is_all_classifier:
-            return 0  # the classifier is the whole model, which is trained anyway
+            return 0  # the classifier is the whole model, which other requests train
         restrained = training.restraint
         if restrained is None:
             restrained = request.restrained
-        # A training that is kept only if it helps needs no restraint.
+        # A training that is kept only if it improves the model needs no restraint.
         if request.epochs is not None or request.only_if_better or not restrained:
             return training.epochs if request.epochs is None else request.epochs
         if peer not in self._restrained:

@@ -21,7 +21,7 @@ MAX_ROWS = 10_000
 Peers = npt.NDArray[np.int64]
 
 
-def estimates_due(number: int, settings: SimulationSettings, *, is_last: bool) -> bool:
+def is_estimate_round(number: int, settings: SimulationSettings, *, is_last: bool) -> bool:
     """Return whether estimates are recorded after this round."""
     wanted = settings.watch.beliefs
     if wanted == 0:
@@ -32,7 +32,7 @@ def estimates_due(number: int, settings: SimulationSettings, *, is_last: bool) -
 def recorded_peers(clusters: Peers) -> Peers:
     """Return the peers whose estimates are recorded: all, or some of each true cluster (K,).
 
-    They are the same in every round and are not drawn, so no random number depends on the choice.
+    They are the same in every round, and no random number is used.
     """
     num_peers = len(clusters)
     count = min(num_peers, max(MAX_ROWS // max(num_peers - 1, 1), 1))

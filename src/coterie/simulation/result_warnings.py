@@ -31,10 +31,7 @@ class Guess:
 
 
 def find_warnings(simulation: Simulation, metrics: pa.Table) -> tuple[str, ...]:
-    """Return warnings, one sentence or two each, about a finished run.
-
-    The initial models replace the working models.
-    """
+    """Return warnings about a finished run; its working models are replaced by the initial ones."""
     if simulation.settings.rounds == 0:
         return (
             "The run has no rounds, so peers exchanged nothing: these are the models before the "
@@ -48,7 +45,7 @@ def find_warnings(simulation: Simulation, metrics: pa.Table) -> tuple[str, ...]:
 
 
 def best_guess(simulation: Simulation, honest: npt.NDArray[np.bool_]) -> Guess:
-    """Return the result of guessing on the peers' test data: the most common label, or the mean."""
+    """Return the result of guessing the most common label, or the mean, on the test data."""
     known: dict[tuple[int, int, int, int], tuple[float, int]] = {}
     values = []
     for peer in np.flatnonzero(honest):
@@ -86,7 +83,7 @@ def _about_guessing(
     what = "accuracy" if simulation.datasets.is_classification else "squared error"
     return (
         f"These models are not clearly better than guessing: on test data their mean {what} is "
-        f"{reached:{form}}, and for each peer {constant} alone reaches {guess.value:{form}}. "
+        f"{reached:{form}}, and guessing {constant} for each peer reaches {guess.value:{form}}. "
         f"Check {_suspects(simulation)}."
     )
 

@@ -1,4 +1,4 @@
-"""The simulator: thousands of peers on one machine, round by round."""
+"""The simulator of many peers on one computer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from coterie.strategies.strategy import Strategy
 
 
 class Simulation(RoundRunner):
-    """All peers of a run in one process, by their own strategies or by a server's."""
+    """All peers of a run in one process, each with its strategy, or with a server."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Simulation(RoundRunner):
         threads: int = 1,
         tell: Tell = print,
     ) -> None:
-        """Make everything ready for round 0."""
+        """Prepare round 0."""
         first = make_strategy()
         _tell_lowered(first.lower_defaults(datasets.num_peers), datasets.num_peers, tell)
         check_simulation(datasets, first, settings)
@@ -42,7 +42,7 @@ class Simulation(RoundRunner):
             if isinstance(first, ServerStrategy):
                 return ServerRuntime(state, first)
             strategies = _for_every_peer(make_strategy, datasets.num_peers)
-            return PeerRuntime(state, state.poisoning.impostors(strategies))
+            return PeerRuntime(state, state.poisoning.wrap_strategies(strategies))
 
         super().__init__(datasets, build, first, settings, make_runtime, threads=threads, tell=tell)
 
@@ -50,7 +50,7 @@ class Simulation(RoundRunner):
 def check_simulation(
     datasets: PeerDatasets, strategy: Strategy | ServerStrategy, settings: SimulationSettings
 ) -> None:
-    """Refuse what cannot work with these peers and targets."""
+    """Refuse a strategy or settings that do not fit the peers and targets."""
     strategy.check(datasets.num_peers)
     settings.network.check(datasets.num_peers)
     check_poison(settings.poison, datasets, strategy, settings.seed)
@@ -67,7 +67,7 @@ def _for_every_peer(
 
 
 def _tell_lowered(lowered: Mapping[str, int], num_peers: int, tell: Tell) -> None:
-    """Say that defaults are larger than the network."""
+    """Show which defaults were lowered for a small network."""
     if lowered:
         options = " and ".join(f"strategy.{name} = {value}" for name, value in lowered.items())
         tell(f"{only_peers(num_peers)}: {options} instead of the default.")

@@ -83,7 +83,7 @@ class RecordCollector:
             tell=tell,
         ) as simulation:
             # A simulation in the same final state, with the peers' own models.
-            simulation.state.enter(config.rounds)
+            simulation.state.load_data(config.rounds)
             for row, folder in zip(simulation.state.best, self._folders, strict=True):
                 row[:] = map_tensor(folder / RUN / MODELS, "best")[0]
             finish(self._run, self._recorder, simulation)

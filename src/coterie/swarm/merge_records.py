@@ -111,7 +111,7 @@ def to_round(number: int, tables: Tables, data: PeerDatasets) -> Round:
     copied = {name: _with_clusters(tables[name], clusters) for name in COPIED}
     # As in a simulation: in large networks, only some peers' estimates are recorded.
     asked = np.isin(copied["beliefs"]["peer"], recorded_peers(data.clusters(0)))
-    now.beliefs = {key: values[asked] for key, values in copied["beliefs"].items()}
+    now.estimates = {key: values[asked] for key, values in copied["beliefs"].items()}
     now.arrivals, now.listed = copied["arrivals"], copied["listed_neighbours"]
     now.efforts = copied["efforts"]
     return now

@@ -147,7 +147,7 @@ def _write_data(folders: Sequence[Path], config: RunConfig, scenario: Scenario) 
             continue
         before = step
         begins.append(number)
-        for folder, samples in zip(folders, scenario.enter(step), strict=True):
+        for folder, samples in zip(folders, scenario.load_step(step), strict=True):
             _write(folder, f"data-{number}.npz", _arrays(samples, scenario.pools))
     return begins
 
