@@ -67,7 +67,7 @@ PHOTOGRAPHS = (
     Photograph("heatmap", "mine", "heatmap", (("Strategy", "dac"),)),
     Photograph("graph", "mine", "graph", (("Strategy", "dac"),)),
     Photograph("recovery", "mine", "recovery"),
-    Photograph("beliefs", "mine", "beliefs", (("Strategy", "dac"),)),
+    Photograph("estimates", "mine", "estimates", (("Strategy", "dac"),)),
     Photograph(
         "similarity",
         "mine",

@@ -1,6 +1,6 @@
 "use strict";
 Coterie.component("estimates", {
-  title: "How similar peers estimate each other to be",
+  title: "Estimated similarity between peers",
   short: "Estimated similarity",
   explain:
     "Each row is one peer's table of similarities to all other peers. Blue: measured by this peer. " +

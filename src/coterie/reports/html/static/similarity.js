@@ -77,7 +77,7 @@ Coterie.component("similarity", {
       },
     );
     panel.setText(
-      `Peer ${peer} belongs to ${own}${new Set(shown.own).size > 1 ? " at the end; it moved between clusters" : ""}.`,
+      `Peer ${peer} is in cluster ${own}${new Set(shown.own).size > 1 ? " at the end; it moved between clusters" : ""}.`,
     );
 
     /* Return [from, to] for each time a peer was in a cluster; a line ends where the next begins. */

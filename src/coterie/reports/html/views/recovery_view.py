@@ -73,7 +73,7 @@ MEASURES = (
         "groups",
         "groups found (adjusted Rand index)",
         "groups found",
-        "1: the groups in the communication are the true clusters. 0: no better than chance.",
+        "1 means that the groups in the communication are the true clusters, 0 means chance.",
         "adjusted_rand_index",
         _groups,
         scale=1.0,
