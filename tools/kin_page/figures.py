@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from coterie.reports.colours import GREY, HELPED, strategy_colour
 from coterie.reports.figures.curve_figures import draw_curve, label_first_column, scale_errors
-from coterie.reports.figures.print_style import (
+from coterie.reports.figures.style import (
     MARKERS,
     PAGE,
     add_legend,
@@ -23,7 +23,7 @@ from coterie.reports.figures.print_style import (
     new_figure,
     new_panels,
     strategy_line,
-    use_print_style,
+    use_style,
 )
 from coterie.results.statistics import confidence
 from coterie.studies.results import Result
@@ -62,7 +62,7 @@ ROW_HEIGHT = 0.15
 def draw(kept: Sequence[KeptSetting], folder: Path = PICTURES) -> list[str]:
     """Draw all figures there is something for; return their names."""
     names = []
-    with use_print_style():
+    with use_style():
         if found := [gain for each in kept for gain in _overview_gains(each)]:
             _save(_overview(found), folder, OVERVIEW)
             names.append(OVERVIEW)

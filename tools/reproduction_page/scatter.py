@@ -10,13 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from coterie.reports.colours import BLUE, GREY, VERMILION
-from coterie.reports.figures.print_style import (
-    MARKERS,
-    PAGE,
-    add_legend,
-    new_figure,
-    use_print_style,
-)
+from coterie.reports.figures.style import MARKERS, PAGE, add_legend, new_figure, use_style
 from coterie.reports.papers_tables import TITLES
 from coterie.results.reproduction import Row
 from make_pictures import PICTURES, WIDTH, save_picture
@@ -32,7 +26,7 @@ HEIGHT = 3.1
 def draw(rows: Sequence[Row], folder: Path = PICTURES) -> None:
     """Draw all numbers that can be compared, accuracies beside squared errors."""
     shown = [row for row in rows if row.is_comparable]
-    with use_print_style():
+    with use_style():
         figure = new_figure(PAGE, HEIGHT)
         accuracies, errors = figure.subplots(1, 2)
         papers = sorted({_paper(row) for row in shown})

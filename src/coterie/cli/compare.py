@@ -11,7 +11,7 @@ from coterie.cli import console
 from coterie.errors import ConfigError
 
 if TYPE_CHECKING:
-    from coterie.reports.table_formats import TableFormat
+    from coterie.reports.table_formats import Format
 
 
 def compare(
@@ -52,7 +52,7 @@ def compare(
     ] = None,
 ) -> None:
     """Compare strategies: means over seeds, paired differences, communication, time, papers."""
-    from coterie.reports.comparison_tables import build_comparison_tables
+    from coterie.reports.comparison_tables import build_tables
     from coterie.reports.table_formats import format_comparisons, render_console
     from coterie.results.comparison import compare as compared_runs
     from coterie.results.read_runs import read_runs
@@ -67,13 +67,13 @@ def compare(
         console.out.print(f"Written to {out}", soft_wrap=True, highlight=False, markup=False)
     elif chosen == "terminal":
         for each in found:
-            for sheet in build_comparison_tables(each, per_cluster=per == "cluster"):
+            for sheet in build_tables(each, per_cluster=per == "cluster"):
                 console.out.print(render_console(sheet))
     else:
         typer.echo(format_comparisons(found, chosen, per_cluster=per == "cluster"), nl=False)
 
 
-def _format_of(file: Path | None) -> TableFormat:
+def _format_of(file: Path | None) -> Format:
     """Return the format that the ending of a file stands for."""
     from coterie.reports.table_formats import ENDINGS
 

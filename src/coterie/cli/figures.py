@@ -34,8 +34,7 @@ def figures(
 ) -> None:
     """Write the figures of the papers, for print: curves, merges, heatmaps, graphs, sweeps."""
     from coterie.reports.figures.all_figures import draw_all
-    from coterie.reports.figures.print_style import use_print_style
-    from coterie.reports.figures.write_figure import write_figure
+    from coterie.reports.figures.style import use_style, write_figure
     from coterie.results.read_runs import read_runs
     from coterie.storage.files import make_folder
 
@@ -45,7 +44,7 @@ def figures(
     folder = target or runs[0] / "figures"
     make_folder(folder)
     count = 0
-    with use_print_style():
+    with use_style():
         for name, figure in draw_all(gathered, runs):
             path = write_figure(figure, folder, name, kind)
             console.out.print(path.name, highlight=False, markup=False)

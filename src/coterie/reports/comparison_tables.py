@@ -35,7 +35,7 @@ class TextTable:
     num_names: int = 1
 
 
-def build_comparison_tables(compared: Compared, *, per_cluster: bool) -> list[TextTable]:
+def build_tables(compared: Compared, *, per_cluster: bool) -> list[TextTable]:
     """Return a table of results and a table of costs."""
     results = _table_per_cluster(compared) if per_cluster else _table_of_means(compared)
     return [results, _table_of_costs(compared)]
@@ -50,15 +50,9 @@ def _table_of_means(compared: Compared) -> TextTable:
         if compared.baseline is not None:
             cells.append(_difference(line.values[compared.mean_part].difference))
         cells.append(str(len(line.entries)))
-        published = list(_published_rows(compared, line))
-        rows.append(
-            TextRow(
-                tuple(cells),
-                line.label == compared.best,
-                ends_group=bool(compared.published) and not published,
-            )
-        )
-        rows += published
+        is_best, published = line.label == compared.best, list(_published_rows(compared, line))
+        ends_group = bool(compared.published) and not published
+        rows += [TextRow(tuple(cells), is_best, ends_group), *published]
     against = () if compared.baseline is None else (f"against {compared.baseline}",)
     header = ("strategy", *compared.parts, *against, "seeds")
     return TextTable(_title(compared), header, tuple(rows), tuple(_notes(compared)))
@@ -69,11 +63,8 @@ def _published_rows(compared: Compared, line: Line) -> Iterator[TextRow]:
     if all(value.published is None for value in values):
         return
     rest = ("",) * (1 + (compared.baseline is not None))
-    theirs = (_published(value) for value in values)
-    yield TextRow(("  published", *theirs, *rest))
-    yield TextRow(
-        ("  ours − published", *(_deviation(value) for value in values), *rest), False, True
-    )
+    yield TextRow(("  published", *map(_published, values), *rest))
+    yield TextRow(("  ours − published", *map(_deviation, values), *rest), ends_group=True)
 
 
 def _table_per_cluster(compared: Compared) -> TextTable:

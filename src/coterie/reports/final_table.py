@@ -12,10 +12,7 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from coterie.experiments.published.published_table import (
-    Comparison,
-    PublishedResult,
-)
+from coterie.experiments.published.published_table import Comparison, PublishedResult
 from coterie.experiments.run_summary import RunSummary
 from coterie.results.result_columns import Column, by_label, mean_column, result_columns
 from coterie.results.statistics import confidence

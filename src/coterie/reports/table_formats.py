@@ -13,31 +13,20 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from coterie.reports.comparison_tables import TextTable, build_comparison_tables
+from coterie.reports.comparison_tables import TextTable, build_tables
 from coterie.results.comparison import Compared, Line, Value
 
-TableFormat: TypeAlias = Literal["terminal", "markdown", "latex", "csv"]
-ENDINGS: dict[str, TableFormat] = {
-    ".txt": "terminal",
-    ".md": "markdown",
-    ".tex": "latex",
-    ".csv": "csv",
-}
+Format: TypeAlias = Literal["terminal", "markdown", "latex", "csv"]
+ENDINGS: dict[str, Format] = {".txt": "terminal", ".md": "markdown", ".tex": "latex", ".csv": "csv"}
 WIDTH = 160
 """Maximum width of a table in a text file."""
 
 
-def format_comparisons(
-    compared: Sequence[Compared], form: TableFormat, *, per_cluster: bool
-) -> str:
+def format_comparisons(compared: Sequence[Compared], form: Format, *, per_cluster: bool) -> str:
     """Return comparisons as the text of a file."""
     if form == "csv":
         return render_csv(compared)
-    tables = [
-        table
-        for each in compared
-        for table in build_comparison_tables(each, per_cluster=per_cluster)
-    ]
+    tables = [table for each in compared for table in build_tables(each, per_cluster=per_cluster)]
     writers: dict[str, Callable[[TextTable], str]] = {
         "markdown": render_markdown,
         "latex": render_latex,
@@ -71,19 +60,11 @@ def render_markdown(table: TextTable) -> str:
     """Return a table in Markdown under a bold title."""
     header = [_markdown_cell(name) for name in table.header]
     aligned = ["---" if place < table.num_names else "---:" for place in range(len(header))]
-    lines = [
-        f"**{_markdown_cell(table.title)}**",
-        "",
-        _markdown_row(header),
-        _markdown_row(aligned),
-    ]
+    lines = [f"**{_markdown_cell(table.title)}**", "", *map(_markdown_row, (header, aligned))]
     for row in table.rows:
         cells = [_markdown_cell(cell) for cell in row.cells]
-        lines.append(
-            _markdown_row(
-                [f"**{cell}**" if cell else "" for cell in cells] if row.is_best else cells
-            )
-        )
+        bold = [f"**{cell}**" if cell else "" for cell in cells]
+        lines.append(_markdown_row(bold if row.is_best else cells))
     lines += [line for note in table.notes for line in ("", _markdown_cell(note))]
     return "\n".join(lines) + "\n"
 

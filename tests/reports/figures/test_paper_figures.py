@@ -16,16 +16,16 @@ from watching_runs import create
 
 from coterie.experiments.experiment import Experiment
 from coterie.reports.figures.curve_figures import scale_errors
-from coterie.reports.figures.print_style import (
+from coterie.reports.figures.style import (
     COLUMN,
     MAX_TEXT,
     PAGE,
     clean_name,
     new_figure,
-    use_print_style,
+    use_style,
+    write_figure,
 )
 from coterie.reports.figures.sweep_figures import draw_sweeps
-from coterie.reports.figures.write_figure import write_figure
 
 DAC = {"strategy.fetches": 2}
 DRIFTING = {
@@ -204,7 +204,7 @@ def test_sweeps(tmp_path):
         "--set", "strategy.fetches=1", "--out", tmp_path / "runs",
     )  # fmt: skip
     assert answer.code == 0, answer.err
-    with use_print_style():
+    with use_style():
         figures = draw_sweeps(Experiment.open(tmp_path / "runs"))
         assert set(figures) == {"sweep-strategy.tau", "sweep-training.optimizer"}
         (axes,) = figures["sweep-strategy.tau"].axes
@@ -238,7 +238,7 @@ def test_long_names_keep_what_tells_them_apart():
     [(True, [1, 1000], "linear"), (False, [1, 20], "linear"), (False, [1, 1000, None], "log")],
 )
 def test_errors_of_very_different_sizes_are_shown_by_powers(higher_is_better, values, scale):
-    with use_print_style():
+    with use_style():
         axes = new_figure(2, 2).subplots()
         scale_errors([axes], [values], {"higher_is_better": higher_is_better})
         assert axes.get_yscale() == scale

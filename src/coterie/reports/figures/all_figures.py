@@ -10,8 +10,7 @@ from matplotlib.figure import Figure
 
 from coterie.errors import CoterieError
 from coterie.experiments.experiment import Experiment
-from coterie.reports.figures.communication_figure import draw_communication
-from coterie.reports.figures.curve_figures import draw_curves
+from coterie.reports.figures.curve_figures import draw_communication, draw_curves
 from coterie.reports.figures.graph_figures import draw_graphs
 from coterie.reports.figures.heatmap_figures import draw_heatmaps
 from coterie.reports.figures.merge_figures import draw_merges

@@ -11,13 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from coterie.reports.figures.print_style import (
-    PAGE,
-    add_legend,
-    clean_name,
-    cluster_line,
-    new_figure,
-)
+from coterie.reports.figures.style import PAGE, add_legend, clean_name, cluster_line, new_figure
 from coterie.reports.html.run_groups import RunGroup
 from coterie.reports.html.views.graph_view import build_graph
 from coterie.reports.html.views.view_parts import Json

@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from coterie.experiments.run_folder import RunFolder
 from coterie.reports.colours import SEQUENTIAL, cluster_colour
-from coterie.reports.figures.print_style import COLUMN, PAGE, clean_name, new_figure
+from coterie.reports.figures.style import COLUMN, PAGE, clean_name, new_figure
 from coterie.reports.html.run_groups import RunGroup
 from coterie.reports.html.views.fetch_windows import Window, read_windows
 

@@ -16,7 +16,7 @@ from coterie.reports.figures.curve_figures import (
     name_measure,
     scale_errors,
 )
-from coterie.reports.figures.print_style import (
+from coterie.reports.figures.style import (
     add_legend,
     clean_name,
     format_round_axis,

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from coterie.reports.figures.curve_figures import draw_shifts, fill_unknown
-from coterie.reports.figures.print_style import (
+from coterie.reports.figures.style import (
     add_legend,
     clean_name,
     cluster_line,

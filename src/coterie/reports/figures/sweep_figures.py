@@ -9,13 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
 from coterie.experiments.experiment import Experiment
-from coterie.reports.figures.print_style import (
-    COLUMN,
-    add_legend,
-    clean_name,
-    new_figure,
-    strategy_line,
-)
+from coterie.reports.figures.style import COLUMN, add_legend, clean_name, new_figure, strategy_line
 from coterie.results.sweep_points import Point, points, trials
 
 LOGARITHMIC = 20.0

@@ -42,15 +42,10 @@ def build_page_data(runs: Runs) -> Json:
     found = group_runs(runs)
     return {
         "groups": [
-            {"title": title, "views": build_views(group)}
+            {"title": title, "views": {name: view(group) for name, view in VIEWS.items()}}
             for title, group in zip(make_titles(found), found, strict=True)
         ]
     }
-
-
-def build_views(group: RunGroup) -> dict[str, Json]:
-    """Return the data of all views of a group."""
-    return {name: view(group) for name, view in VIEWS.items()}
 
 
 def make_titles(groups: Sequence[RunGroup]) -> list[str]:

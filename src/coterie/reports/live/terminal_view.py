@@ -109,15 +109,12 @@ def _render_progress(snapshot: Snapshot) -> RenderableType:
     return line
 
 
-def _render_current_runs(snapshot: Snapshot) -> list[RenderableType]:
-    going = [run for run in snapshot.progress if run.state in ("running", "quiet")]
-    lines: list[RenderableType] = [
-        Text(f"  {describe_run(run)}", no_wrap=True, overflow="ellipsis")
-        for run in going[:MAX_RUNS]
-    ]
-    if len(going) > MAX_RUNS:
-        lines.append(Text(f"  … and {len(going) - MAX_RUNS} more"))
-    return lines
+def _render_current_runs(snapshot: Snapshot) -> list[Text]:
+    current = [run for run in snapshot.progress if run.state in ("running", "quiet")]
+    lines = [f"  {describe_run(run)}" for run in current[:MAX_RUNS]]
+    if len(current) > MAX_RUNS:
+        lines.append(f"  … and {len(current) - MAX_RUNS} more")
+    return [Text(line, no_wrap=True, overflow="ellipsis") for line in lines]
 
 
 def _render_validation(group: RunGroup, width: int) -> Table:
@@ -163,14 +160,12 @@ def _format_value(value: float | None, digits: int) -> str:
     return "–" if value is None or math.isnan(value) else f"{value:.{digits}f}"
 
 
-def _render_problems(snapshot: Snapshot) -> list[RenderableType]:
-    found = snapshot.runs.problems
-    shown: list[RenderableType] = [
-        Text(problem, style="yellow") for problem in found[:MAX_PROBLEMS]
-    ]
-    if len(found) > MAX_PROBLEMS:
-        shown.append(Text(f"… and {len(found) - MAX_PROBLEMS} more problems", style="yellow"))
-    return shown
+def _render_problems(snapshot: Snapshot) -> list[Text]:
+    problems = snapshot.runs.problems
+    lines = list(problems[:MAX_PROBLEMS])
+    if len(problems) > MAX_PROBLEMS:
+        lines.append(f"… and {len(problems) - MAX_PROBLEMS} more problems")
+    return [Text(line, style="yellow") for line in lines]
 
 
 class ChangeLines:

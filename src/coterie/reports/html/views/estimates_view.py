@@ -8,12 +8,7 @@ import numpy.typing as npt
 from coterie.experiments.run_folder import RunFolder
 from coterie.reports.html.run_groups import RunGroup
 from coterie.reports.html.views.fetch_windows import Bins, make_bins
-from coterie.reports.html.views.view_parts import (
-    Json,
-    build_run_pictures,
-    cache_per_run,
-    pack_array,
-)
+from coterie.reports.html.views.view_parts import Json, build_pictures, cache_per_run, pack_array
 from coterie.results.analyses.columns import Columns, by_round, columns
 
 UNKNOWN, NUM_LEVELS = 0, 127
@@ -27,7 +22,7 @@ _NONE = (
 
 def build_estimates(group: RunGroup) -> Json:
     """Return per run the tables of some rounds, packed (T, R, C), and the range of their values."""
-    return build_run_pictures(group, _tables, _NONE)
+    return build_pictures(group, _tables, _NONE)
 
 
 @cache_per_run

@@ -23,12 +23,7 @@ from coterie.reports.html.views.graph_layout import (
     spread_nodes,
 )
 from coterie.reports.html.views.heatmap_view import NO_EXCHANGES
-from coterie.reports.html.views.view_parts import (
-    Json,
-    build_run_pictures,
-    cache_per_run,
-    pack_array,
-)
+from coterie.reports.html.views.view_parts import Json, build_pictures, cache_per_run, pack_array
 from coterie.results.analyses.columns import Columns, by_round, columns
 
 NUM_EDGES = 4
@@ -42,7 +37,7 @@ def build_graph(group: RunGroup) -> Json:
     `places` (W, B, 2) are 0 to 1000; `targets` and `strengths` are (W, B, NUM_EDGES). A strength
     of 255 is the share `strongest`.
     """
-    return build_run_pictures(group, _pictures, NO_EXCHANGES)
+    return build_pictures(group, _pictures, NO_EXCHANGES)
 
 
 @cache_per_run

@@ -7,12 +7,7 @@ import numpy as np
 from coterie.experiments.run_folder import RunFolder
 from coterie.reports.html.run_groups import RunGroup
 from coterie.reports.html.views.fetch_windows import describe_windows, quantise, read_windows
-from coterie.reports.html.views.view_parts import (
-    Json,
-    build_run_pictures,
-    cache_per_run,
-    pack_array,
-)
+from coterie.reports.html.views.view_parts import Json, build_pictures, cache_per_run, pack_array
 
 NO_EXCHANGES = (
     "No peer has received another peer's model. These strategies do not exchange models between "
@@ -22,7 +17,7 @@ NO_EXCHANGES = (
 
 def build_heatmap(group: RunGroup) -> Json:
     """Return per run the matrices of its windows, packed (W, B, B). A value is cell × unit."""
-    return build_run_pictures(group, _matrices, NO_EXCHANGES)
+    return build_pictures(group, _matrices, NO_EXCHANGES)
 
 
 @cache_per_run

@@ -17,7 +17,7 @@ import numpy as np
 from coterie.experiments.run_folder import RunFolder
 from coterie.reports.html.run_groups import RunGroup
 from coterie.reports.html.views.view_parts import cache_per_run
-from coterie.results.statistics import MIN_SEEDS, Difference, confidence, paired_difference
+from coterie.results.statistics import MIN_SEEDS, confidence, paired_difference
 
 MAX_NAMED = 3
 """Maximum number of strategies in the list of unclear differences."""
@@ -102,21 +102,14 @@ def measure_gap(group: RunGroup, label: str, other: str) -> Gap:
     )
     if difference is None:
         return Gap(other, math.nan, math.nan, 0)
-    if difference.num_pairs >= MIN_SEEDS:
-        return _gap(group, other, difference, difference.num_pairs)
-    over_peers = paired_difference(_by_peer(ours[seeds[0]]), _by_peer(theirs[seeds[0]]))
-    if over_peers is None:
-        return _gap(group, other, difference, 1)
-    return _gap(group, other, over_peers, 1, over_peers.num_pairs)
-
-
-def _gap(
-    group: RunGroup, other: str, difference: Difference, num_seeds: int, num_peers: int = 0
-) -> Gap:
+    num_seeds, num_peers = difference.num_pairs, 0
+    if num_seeds < MIN_SEEDS:
+        over_peers = paired_difference(_by_peer(ours[seeds[0]]), _by_peer(theirs[seeds[0]]))
+        if over_peers is not None:
+            difference, num_peers = over_peers, over_peers.num_pairs
     sign, scale = (1.0, 100.0) if group.is_accuracy else (-1.0, 1.0)
-    return Gap(
-        other, sign * scale * difference.mean, scale * difference.width, num_seeds, num_peers
-    )
+    better, width = sign * scale * difference.mean, scale * difference.width
+    return Gap(other, better, width, num_seeds, num_peers)
 
 
 @cache_per_run

@@ -149,7 +149,7 @@ def pack_array(values: npt.NDArray[np.uint8] | npt.NDArray[np.uint16]) -> Json:
     return {"type": values.dtype.name, "shape": list(values.shape), "base64": text}
 
 
-def build_run_pictures(group: RunGroup, make: Any, notice: str) -> Json:
+def build_pictures(group: RunGroup, make: Any, notice: str) -> Json:
     """Return one picture per strategy and seed, and the strategies without any; or the notice."""
     runs = map_runs(group, make)
     if not runs:

@@ -1,4 +1,7 @@
-"""The style of figures for papers: column widths, 8 pt text, lines that differ without colour."""
+"""The style of figures for papers: column widths, 8 pt text, lines that differ without colour.
+
+The same input gives the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, TypeAlias
 
 import matplotlib as mpl
 from matplotlib import font_manager
@@ -16,6 +20,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
 from coterie.reports.colours import cluster_colour, strategy_colour
+from coterie.storage.files import write_atomically
 
 COLUMN, PAGE = 3.35, 6.9
 """The widths of one column and of a page with two, in inches."""
@@ -61,15 +66,32 @@ SETTINGS: dict[str, Any] = {
     "figure.constrained_layout.w_pad": 0.03,
 }
 
+FigureFormat: TypeAlias = Literal["pdf", "svg", "png"]
+_NO_DATE: dict[FigureFormat, dict[str, str | None]] = {
+    "pdf": {"Creator": "coterie", "Producer": None, "CreationDate": None},
+    "svg": {"Creator": "coterie", "Date": None},
+    "png": {"Software": None},
+}
+
 
 @contextmanager
-def use_print_style() -> Iterator[None]:
+def use_style() -> Iterator[None]:
     """Use this style for drawing and writing."""
     # The user's matplotlibrc must not change the figures.
     defaults = {key: value for key, value in mpl.rcParamsDefault.items() if key != "backend"}
     settings: Any = {**defaults, **SETTINGS}
     with mpl.rc_context(settings):
         yield
+
+
+def write_figure(figure: Figure, folder: Path, name: str, file_format: FigureFormat) -> Path:
+    """Write a figure as FOLDER/NAME.FORMAT."""
+
+    def fill(file: BinaryIO) -> str:
+        figure.savefig(file, format=file_format, metadata=_NO_DATE[file_format])
+        return f"{name}.{file_format}"
+
+    return write_atomically(folder, fill)
 
 
 def new_figure(width: float, height: float) -> Figure:
