@@ -132,11 +132,11 @@ def simulate(
     (4,)
     """
     from coterie.api_arguments import (
-        checked_build,
-        checked_peers,
-        checked_settings,
-        checked_threads,
-        strategy_maker,
+        check_build,
+        check_peers,
+        check_settings,
+        check_threads,
+        strategy_factory,
     )
     from coterie.data.peer_arrays import OwnData
     from coterie.experiments.run_summary import summarise
@@ -145,15 +145,15 @@ def simulate(
     from coterie.simulation.result_warnings import find_warnings
     from coterie.simulation.simulation import Simulation
 
-    world = OwnData(checked_peers(peers), clusters)
-    make = strategy_maker(strategy)
+    world = OwnData(check_peers(peers), clusters)
+    make = strategy_factory(strategy)
     recorder = Recorder()
     with Simulation(
         world,
-        checked_build(build),
+        check_build(build),
         make,
-        checked_settings(settings),
-        threads=checked_threads(threads, os.cpu_count() or 1),
+        check_settings(settings),
+        threads=check_threads(threads, os.cpu_count() or 1),
     ) as simulation:
         run_to_end(simulation, recorder, on_round=on_round)
         metrics = recorder.table("metrics")

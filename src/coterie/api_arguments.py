@@ -28,7 +28,7 @@ PeerArgument: TypeAlias = PeerData | tuple[Any, Any, Any] | Mapping[str, Any]
 _EXAMPLE = "such as lambda: nn.Linear(20, 2)"
 
 
-def checked_build(build: Build) -> Build:
+def check_build(build: Build) -> Build:
     """Return what makes a new module at each call; raise a ConfigError if it does not."""
     if isinstance(build, nn.Module):
         raise ConfigError(
@@ -52,7 +52,7 @@ def checked_build(build: Build) -> Build:
     return build
 
 
-def strategy_maker(strategy: StrategyArgument) -> Callable[[], AnyStrategy]:
+def strategy_factory(strategy: StrategyArgument) -> Callable[[], AnyStrategy]:
     """Return what makes a new strategy for each peer."""
     match strategy:
         case None:
@@ -85,7 +85,7 @@ def strategy_maker(strategy: StrategyArgument) -> Callable[[], AnyStrategy]:
     return strategy
 
 
-def checked_settings(settings: SettingsArgument) -> SimulationSettings:
+def check_settings(settings: SettingsArgument) -> SimulationSettings:
     """Return settings; those given by name become settings."""
     if settings is None:
         return SimulationSettings()
@@ -99,7 +99,7 @@ def checked_settings(settings: SettingsArgument) -> SimulationSettings:
     )
 
 
-def checked_peers(peers: Iterable[PeerArgument]) -> list[PeerData]:
+def check_peers(peers: Iterable[PeerArgument]) -> list[PeerData]:
     """Return the peers' data; tuples and dicts of three parts become PeerData."""
     if isinstance(peers, PeerData):
         raise DataError("peers is the data of one peer: give a list with one PeerData per peer.")
@@ -123,7 +123,7 @@ def _peer_data(number: int, peer: PeerArgument) -> PeerData:
     )
 
 
-def checked_threads(threads: int | None, default: int) -> int:
+def check_threads(threads: int | None, default: int) -> int:
     """Return the number of threads."""
     if threads is None:
         return default

@@ -16,9 +16,9 @@ from recorded_tables import recorded as table_of
 from coterie.reports.comparison_tables import Row, Sheet, duration
 from coterie.reports.table_formats import latex, latex_escaped, markdown, written
 from coterie.results.comparison import compare
-from coterie.results.measures import entry
+from coterie.results.measures import measure_run
 from coterie.results.read_runs import read_runs
-from coterie.results.statistics import confidence
+from coterie.results.statistics import confidence_interval
 from coterie.runtime.recorder import Recorder
 from coterie.runtime.run_tables import read_table
 
@@ -68,13 +68,13 @@ def test_means_and_intervals_are_those_of_the_summaries(runs):
     found = lines(runs)
     for label in ("local", "random", "oracle"):
         reached = summaries(runs, label)
-        mean, width = confidence([each["mean"] for each in reached])
+        mean, width = confidence_interval([each["mean"] for each in reached])
         one = line(found, label)
         assert float(one["mean"]) == pytest.approx(mean)
         assert float(one["interval"]) == pytest.approx(width)
         assert (one["seeds"], one["unfinished"], one["measure"]) == ("3", "0", "test-accuracy")
         for number, name in enumerate(reached[0]["cluster_names"]):
-            mean, _ = confidence([each["cluster_means"][number] for each in reached])
+            mean, _ = confidence_interval([each["cluster_means"][number] for each in reached])
             assert float(line(found, label, name)["mean"]) == pytest.approx(mean)
         assert float(one["models"]) == reached[0]["models_per_peer"]
 
@@ -84,7 +84,9 @@ def test_differences_are_paired_by_seed(runs):
     ours, theirs = (
         [each["mean"] for each in summaries(runs, label)] for label in ("oracle", "random")
     )
-    mean, width = confidence([one - other for one, other in zip(ours, theirs, strict=True)])
+    mean, width = confidence_interval(
+        [one - other for one, other in zip(ours, theirs, strict=True)]
+    )
     oracle = line(found, "oracle")
     assert float(oracle["difference"]) == pytest.approx(mean)
     assert float(oracle["difference_interval"]) == pytest.approx(width)
@@ -261,7 +263,7 @@ def test_probes_are_counted_on_both_sides(original):
         {"round": 1, "kind": "fetch", "receiver": 2, "sender": 0},
     ]
     run.tables._tables["exchanges"] = table_of("exchanges", rows)
-    assert entry(run, "test-accuracy").probes_per_peer == 3 / 8
+    assert measure_run(run, "test-accuracy").probes_per_peer == 3 / 8
 
 
 AWKWARD = r"50% of $5 & #1_a {b} ~^\ [x] <y> τ=5 ± 90° – “é”"

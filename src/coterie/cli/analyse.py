@@ -29,21 +29,23 @@ def analyse(
 ) -> None:
     """Say who found whom, what merging did and how fast shifts were overcome."""
     from coterie.experiments.experiment import Experiment
-    from coterie.results.analyses import over_runs
+    from coterie.results.analyses import analyse_runs
     from coterie.results.read_runs import label_runs
 
-    analyses = over_runs.choose(only)
-    results, missing = over_runs.study(label_runs(Experiment.open(folder)), analyses, window)
+    analyses = analyse_runs.choose_analyses(only)
+    results, missing = analyse_runs.analyse_runs(
+        label_runs(Experiment.open(folder)), analyses, window
+    )
     if only and missing:
         reasons = [f"{analysis.name}: {analysis.missing}" for analysis in missing]
         raise ConfigError(f"Cannot analyse {folder}.\n" + "\n".join(reasons))
     target = target or folder / "analyses"
-    over_runs.save(results, target, as_csv=as_csv)
+    analyse_runs.save_details(results, target, as_csv=as_csv)
     if as_json:
-        typer.echo(over_runs.as_json(results))
+        typer.echo(analyse_runs.as_json(results))
         return
     for result in results:
-        out.print(over_runs.console_table(result))
+        out.print(analyse_runs.console_table(result))
     for analysis in missing:
         out.print(f"{analysis.name}: {analysis.missing}", style="dim", highlight=False)
     out.print(f"All rounds are in {target}", soft_wrap=True, highlight=False, markup=False)

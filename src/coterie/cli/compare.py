@@ -61,7 +61,7 @@ def compare(
     chosen = form or _format_of(out)
     gathered = read_runs(folders)
     found = compared_runs(gathered, measure, baseline)
-    console.tell_problems(gathered.problems)
+    console.print_problems(gathered.problems)
     if out is not None:
         write_text(out, written(found, chosen, per_cluster=per == "cluster"))
         console.out.print(f"Written to {out}", soft_wrap=True, highlight=False, markup=False)

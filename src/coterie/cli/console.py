@@ -12,13 +12,13 @@ out = Console(width=None if sys.stdout.isatty() else 160)
 errors = Console(stderr=True)
 
 
-def tell_notes(notes: Iterable[str]) -> None:
+def print_notes(notes: Iterable[str]) -> None:
     """Say what is not quite as it was asked for."""
     for note in notes:
         errors.print(note, soft_wrap=True, highlight=False, markup=False)
 
 
-def tell_problems(problems: Iterable[str]) -> None:
+def print_problems(problems: Iterable[str]) -> None:
     """Say what was wrong with runs that are not shown, and go on with the others."""
     for problem in problems:
         errors.print(

@@ -29,7 +29,7 @@ def export(
 
     event_writer()  # refuses before anything is read
     gathered = read_runs(folders)
-    console.tell_problems(gathered.problems)
+    console.print_problems(gathered.problems)
     for written in export_runs(gathered, tensorboard):
         console.out.print(f"Written {written}", soft_wrap=True, highlight=False, markup=False)
     console.out.print(

@@ -14,7 +14,7 @@ def list_everything() -> None:
     from coterie.experiments.presets import PRESETS
     from coterie.models.architectures import ARCHITECTURES
     from coterie.strategies import STRATEGIES
-    from coterie.studies.catalogue import STUDIES
+    from coterie.studies.study_list import STUDIES
 
     for title, rows in (
         ("presets", {name: preset.summary for name, preset in PRESETS.items()}),

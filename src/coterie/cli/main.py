@@ -33,7 +33,7 @@ from coterie.cli.run import run
 from coterie.cli.study import study
 from coterie.cli.swarm import swarm
 from coterie.cli.sweep import sweep
-from coterie.cli.usage_errors import UsageError, understood
+from coterie.cli.usage_errors import UsageError, explain_usage_error
 from coterie.cli.watch import watch
 from coterie.errors import ConfigError, CoterieError, Interrupted
 from coterie.processes.signals import interrupted_by_signals
@@ -93,7 +93,7 @@ def _answer() -> None:
         if type(error).__name__ == "NoArgsIsHelpError":
             typer.echo(str(error), err=True)
             sys.exit(ConfigError.exit_code)
-        raise understood(error) from None
+        raise explain_usage_error(error) from None
     if code:
         sys.exit(code)
 

@@ -111,7 +111,7 @@ Device = Annotated[
 ]
 
 
-def changed_settings(
+def collect_changes(
     rounds: int | None,
     peers: int | None,
     data_root: Path | None,

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from coterie.experiments.experiment import Experiment
 
 
-def run_shown(
+def run_and_show(
     experiment: Experiment, preset: str, threads: int | None, side_by_side: int | None
 ) -> None:
     """Run an experiment with bars, then show what its runs reached."""
-    with results_shown(experiment, preset):
+    with show_results_after(experiment, preset):
         run_with_progress(experiment, threads, side_by_side)
 
 
@@ -44,7 +44,7 @@ def run_with_progress(
 
 
 @contextmanager
-def results_shown(experiment: Experiment, preset: str) -> Iterator[None]:
+def show_results_after(experiment: Experiment, preset: str) -> Iterator[None]:
     """Show what the runs have reached, also where one of them failed."""
     try:
         yield
@@ -56,9 +56,9 @@ def results_shown(experiment: Experiment, preset: str) -> Iterator[None]:
 
 
 @contextmanager
-def continuable(folder: Path) -> Iterator[None]:
+def note_how_to_continue(folder: Path) -> Iterator[None]:
     """Say how to continue after Ctrl-C, from the moment on when there is something to continue."""
-    from coterie.experiments.experiment import EXPERIMENT
+    from coterie.experiments.experiment_file import EXPERIMENT
     from coterie.experiments.failures import how_to_continue
 
     try:
@@ -73,11 +73,13 @@ def _show_results(experiment: Experiment, preset: str) -> None:
     """Show what the finished runs reached."""
     from coterie.reports.final_table import final_table
     from coterie.reports.sweep_tables import report
-    from coterie.results.published_comparison import comparison
+    from coterie.results.published_comparison import compare_with_published
     from coterie.results.result_columns import group_warnings
 
     if experiment.grid is None:
-        published = comparison([run.config for run in experiment.runs if run.read_summary()])
+        published = compare_with_published(
+            [run.config for run in experiment.runs if run.read_summary()]
+        )
         out.print(final_table(escape(preset), experiment.summaries, published))
     else:
         for part in report(experiment, preset):

@@ -84,7 +84,7 @@ COMMANDS = {
 """Commands that have another name here."""
 
 
-def understood(error: Exception) -> ConfigError:
+def explain_usage_error(error: Exception) -> ConfigError:
     """Return the error of a command line in words that say what to type instead."""
     context: Any = getattr(error, "ctx", None)
     command = _typed(context)
@@ -179,7 +179,7 @@ def _as_argument(name: str) -> str:
     """Return how to type what is a preset, a study or a strategy, but no command."""
     from coterie.experiments.presets import PRESETS
     from coterie.strategies import STRATEGIES
-    from coterie.studies.catalogue import STUDIES
+    from coterie.studies.study_list import STUDIES
 
     if name in PRESETS:
         return f"Did you mean coterie run {name}?"

@@ -72,7 +72,7 @@ def watch(
 
 
 @contextmanager
-def watched(folder: Path, wanted: bool) -> Iterator[None]:
+def show_live(folder: Path, wanted: bool) -> Iterator[None]:
     """Show what happens in a folder meanwhile, if wanted, by a process of its own."""
     if not wanted:
         yield

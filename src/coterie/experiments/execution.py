@@ -1,4 +1,4 @@
-"""Executes or continues one run until it is summed up in its folder."""
+"""Runs or resumes one run until its folder has a summary."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from coterie.strategies import make_strategy
 
 @dataclass(frozen=True)
 class RoundMetrics:
-    """What is shown of a finished round while a run goes on; NaN: not measured."""
+    """Means over peers after a round, for the progress display; NaN: not measured."""
 
     round: int
     validation_accuracy: float
@@ -54,8 +54,8 @@ def execute(
 ) -> None:
     """Run, or resume, one run, unless it has finished.
 
-    After Ctrl-C in its last round it is finished, and then an `Interrupted` says so: there may be
-    other runs to come. Whoever gives `asked_to_stop` knows it.
+    After Ctrl-C in the last round the run is finished first, and then `Interrupted` is raised, so
+    that no other run starts. With `asked_to_stop`, which the caller can check, it is not raised.
     """
     with locked(run.folder):
         if run.read_summary() is not None:
@@ -83,16 +83,16 @@ def execute(
                 )
                 finish(run, recorder, simulation)
                 if was_asked and asked_to_stop is None:
-                    raise Interrupted(f"Stopped; {run.folder.name} has finished.")
+                    raise Interrupted(f"Stopped. {run.folder.name} has finished.")
             except StorageError as error:
-                # What was wrong before the first round would be wrong again.
+                # An error before the first round would come again.
                 if simulation.next_round > 0:
                     error.add_note(how_to_continue)
                 raise
 
 
 def finish(run: RunFolder, recorder: Recorder, simulation: Simulation) -> None:
-    """Keep the best models, sum up, and drop the checkpoints, in this order."""
+    """Write the best models, then the summary, then delete the checkpoints."""
     write_atomically(run.folder, lambda file: _write_models(file, simulation))
     is_accuracy = simulation.world.is_classification
     tested = summarise(
@@ -104,14 +104,14 @@ def finish(run: RunFolder, recorder: Recorder, simulation: Simulation) -> None:
     )
     losses, accuracies = simulation.state.validate_best()
     honest = (accuracies if is_accuracy else losses)[~simulation.state.poisoning.peers]
-    reached = replace(
+    summary = replace(
         tested,
         validation=float(honest.mean()),
         warnings=find_warnings(simulation, recorder.table("metrics")),
     )
-    write_text(run.folder / SUMMARY, json.dumps(asdict(reached), indent=2))
+    write_text(run.folder / SUMMARY, json.dumps(asdict(summary), indent=2))
     with explained(f"remove the checkpoints of {run.folder}"):
-        if (run.folder / "checkpoints").exists():  # real peers have their own
+        if (run.folder / "checkpoints").exists():  # of real peers, each keeps its own
             shutil.rmtree(run.folder / "checkpoints")
 
 

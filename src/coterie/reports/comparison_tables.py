@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from coterie.results.comparison import Compared, Line, Value
-from coterie.results.read_runs import about_poison
+from coterie.results.comparison import ComparedStrategy, ComparedValue, PresetComparison
+from coterie.results.read_runs import describe_poison
 from coterie.results.statistics import LEVELS, MIN_SEEDS, TEST, Difference
 
 UNKNOWN = "–"
@@ -35,13 +35,13 @@ class Sheet:
     num_names: int = 1
 
 
-def sheets(compared: Compared, *, per_cluster: bool) -> list[Sheet]:
+def sheets(compared: PresetComparison, *, per_cluster: bool) -> list[Sheet]:
     """Return what was reached and what it cost."""
     results = _long_sheet(compared) if per_cluster else _wide_sheet(compared)
     return [results, _costs_sheet(compared)]
 
 
-def _wide_sheet(compared: Compared) -> Sheet:
+def _wide_sheet(compared: PresetComparison) -> Sheet:
     """One line per strategy, one column per cluster; the difference is that of the mean."""
     rows: list[Row] = []
     for line in compared.lines:
@@ -61,7 +61,7 @@ def _wide_sheet(compared: Compared) -> Sheet:
     return Sheet(_title(compared), header, tuple(rows), tuple(_notes(compared)))
 
 
-def _published_rows(compared: Compared, line: Line) -> Iterator[Row]:
+def _published_rows(compared: PresetComparison, line: ComparedStrategy) -> Iterator[Row]:
     values = line.values.values()
     if all(value.published is None for value in values):
         return
@@ -71,7 +71,7 @@ def _published_rows(compared: Compared, line: Line) -> Iterator[Row]:
     yield Row(("  ours − published", *(_departure(value) for value in values), *rest), False, True)
 
 
-def _long_sheet(compared: Compared) -> Sheet:
+def _long_sheet(compared: PresetComparison) -> Sheet:
     """One line per strategy and cluster, each with its own difference."""
     has_published = compared.published is not None
     rows = []
@@ -92,7 +92,7 @@ def _long_sheet(compared: Compared) -> Sheet:
     return Sheet(_title(compared), header, tuple(rows), tuple(_notes(compared)), num_names=2)
 
 
-def _costs_sheet(compared: Compared) -> Sheet:
+def _costs_sheet(compared: PresetComparison) -> Sheet:
     rows = tuple(
         Row(
             (
@@ -113,7 +113,7 @@ def _costs_sheet(compared: Compared) -> Sheet:
     )
 
 
-def _title(compared: Compared) -> str:
+def _title(compared: PresetComparison) -> str:
     unit = " %" if compared.is_accuracy else ""
     name = compared.measure.replace("-", " ")
     if not compared.is_accuracy and not compared.lines[0].entries[0].run.is_accuracy:
@@ -121,7 +121,7 @@ def _title(compared: Compared) -> str:
     return f"{compared.preset}: {name}{unit}, mean ± 95% interval over seeds"
 
 
-def _notes(compared: Compared) -> Iterator[str]:
+def _notes(compared: PresetComparison) -> Iterator[str]:
     if compared.baseline is not None:
         yield from _about_differences(compared, compared.baseline)
     yield from _about_yardsticks(compared)
@@ -134,7 +134,7 @@ def _notes(compared: Compared) -> Iterator[str]:
                     f"{run.last_round} of {run.config.rounds}, last tested after round "
                     f"{run.last_tested}; no difference counts it."
                 )
-    yield from about_poison(
+    yield from describe_poison(
         {line.label: [entry.run for entry in line.entries] for line in compared.lines}
     )
     if compared.published:
@@ -142,7 +142,7 @@ def _notes(compared: Compared) -> Iterator[str]:
         yield from compared.published.caption(labels).split("\n")
 
 
-def _about_differences(compared: Compared, baseline: str) -> Iterator[str]:
+def _about_differences(compared: PresetComparison, baseline: str) -> Iterator[str]:
     found = {
         line.label: line.values[compared.mean_part].difference
         for line in compared.lines
@@ -167,7 +167,7 @@ def _about_differences(compared: Compared, baseline: str) -> Iterator[str]:
         )
 
 
-def _about_yardsticks(compared: Compared) -> Iterator[str]:
+def _about_yardsticks(compared: PresetComparison) -> Iterator[str]:
     """Name the strategies that have what peers lack: they show what would be possible with it."""
     runs = {line.label: line.entries[0].run for line in compared.lines}
     found = [f"{label} ({run.advantage})" for label, run in runs.items() if run.advantage]
@@ -175,7 +175,7 @@ def _about_yardsticks(compared: Compared) -> Iterator[str]:
         yield f"Yardsticks, not competitors: {', '.join(found)}."
 
 
-def _named(line: Line) -> str:
+def _named(line: ComparedStrategy) -> str:
     return f"{line.label} {UNFINISHED}" if line.num_unfinished else line.label
 
 
@@ -190,13 +190,13 @@ def _difference(difference: Difference | None) -> str:
     return f"{_with_width(difference.mean, difference.width, '+.2f')} {difference.mark}".strip()
 
 
-def _published(value: Value) -> str:
+def _published(value: ComparedValue) -> str:
     if value.published is None:
         return ""
     return _with_width(value.published, value.published_width)
 
 
-def _departure(value: Value) -> str:
+def _departure(value: ComparedValue) -> str:
     known = value.published is not None and not math.isnan(value.mean)
     return f"{value.mean - value.published:+.2f}" if known and value.published is not None else ""
 

@@ -13,16 +13,16 @@ from rich.table import Table
 from rich.text import Text
 
 from coterie.experiments.published.published_table import (
-    Comparison,
+    PublishedComparison,
     PublishedResult,
 )
 from coterie.experiments.run_summary import RunSummary
 from coterie.results.result_columns import Column, by_label, mean_column, result_columns
-from coterie.results.statistics import confidence
+from coterie.results.statistics import confidence_interval
 
 
 def final_table(
-    title: str, outcomes: Sequence[RunSummary], comparison: Comparison | None = None
+    title: str, outcomes: Sequence[RunSummary], comparison: PublishedComparison | None = None
 ) -> Table:
     """Return the comparison of strategies, one row each, and published results below their own."""
     first = outcomes[0]
@@ -73,7 +73,7 @@ def _best_label(outcomes: Sequence[RunSummary], mean: Column) -> str:
 
 
 def _cell(column: Column, outcomes: Sequence[RunSummary]) -> str:
-    mean, width = confidence([column.ours(each) for each in outcomes])
+    mean, width = confidence_interval([column.ours(each) for each in outcomes])
     return _written(column, mean, width if column.has_interval else None)
 
 
@@ -85,7 +85,7 @@ def _published_cell(column: Column, result: PublishedResult) -> str:
 def _difference(column: Column, outcomes: Sequence[RunSummary], result: PublishedResult) -> str:
     """Write ours − theirs, where there are both."""
     theirs = column.theirs(result)
-    ours, _ = confidence([column.ours(each) for each in outcomes])
+    ours, _ = confidence_interval([column.ours(each) for each in outcomes])
     return "" if theirs is None or math.isnan(ours) else f"{ours - theirs:+{column.form}}"
 
 

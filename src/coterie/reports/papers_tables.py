@@ -12,10 +12,10 @@ from coterie.reports.comparison_tables import Row as Line
 from coterie.results.reproduction import (
     FEWEST_SEEDS,
     JUDGEMENTS,
-    FigureRow,
-    Row,
-    Summary,
-    summarise,
+    JudgementCounts,
+    ReproducedFigure,
+    ReproducedNumber,
+    count_judgements,
 )
 
 TITLES = {
@@ -31,16 +31,16 @@ TITLES = {
 COLUMNS = ("published", "setting", "rows", "met", "differs, explained", "differs, unexplained")
 
 
-def summary_sheet(rows: Sequence[Row], figures: Sequence[FigureRow]) -> Sheet:
+def summary_sheet(rows: Sequence[ReproducedNumber], figures: Sequence[ReproducedFigure]) -> Sheet:
     """Return one line per published table and setting, then one per figure; the last cell is why.
 
     A reason is a text of any length: `reasons_below` moves it where a terminal has room.
     """
-    summaries = summarise(rows)
+    summaries = count_judgements(rows)
     lines = [_table_line(each) for each in summaries]
     total = {name: sum(each.counts[name] for each in summaries) for name in JUDGEMENTS}
-    lines.append(_table_line(Summary("all tables", "", total)))
-    by_figure: dict[tuple[str, str], list[FigureRow]] = {}
+    lines.append(_table_line(JudgementCounts("all tables", "", total)))
+    by_figure: dict[tuple[str, str], list[ReproducedFigure]] = {}
     for each in figures:
         by_figure.setdefault((each.source, each.shows), []).append(each)
     lines += [_figure_line(source, shows, mine) for (source, shows), mine in by_figure.items()]
@@ -78,14 +78,14 @@ def _tolerances() -> str:
     return f"{usual:g} point ({'; '.join(sorted(others))})"
 
 
-def _table_line(each: Summary) -> tuple[str, ...]:
+def _table_line(each: JudgementCounts) -> tuple[str, ...]:
     counts = each.counts
     missing = counts["other setting"] + counts["not run"]
     numbers = (each.num_rows, counts["met"], counts["explained"], counts["unexplained"], missing)
     return (each.source, each.preset, *map(str, numbers), " ".join(map(_sentence, each.why)))
 
 
-def _figure_line(source: str, shows: str, mine: Sequence[FigureRow]) -> tuple[str, ...]:
+def _figure_line(source: str, shows: str, mine: Sequence[ReproducedFigure]) -> tuple[str, ...]:
     """Return the line of a figure; one without a claim is made or not, and has nothing to meet."""
     judged = [each.judgement for each in mine]
     is_claim = any(each in ("met", "unexplained") for each in judged)
@@ -114,7 +114,7 @@ def _sentence(text: str) -> str:
     return text if text.endswith(".") else f"{text[0].upper()}{text[1:]}."
 
 
-def number_sheet(rows: Sequence[Row]) -> Sheet:
+def number_sheet(rows: Sequence[ReproducedNumber]) -> Sheet:
     """Return one line per published number that has one of ours beside it."""
     header = ("published", "setting", "strategy", "number", "published", "ours", "difference")
     return Sheet(
@@ -125,7 +125,7 @@ def number_sheet(rows: Sequence[Row]) -> Sheet:
     )
 
 
-def _number_line(row: Row) -> tuple[str, ...]:
+def _number_line(row: ReproducedNumber) -> tuple[str, ...]:
     reached = row.reached or 0.0
     ours = f"{reached:.2f}" + ("" if row.interval is None else f" ± {row.interval:.2f}")
     theirs = f"{row.published:.2f}"

@@ -12,10 +12,18 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from coterie.experiments.experiment import Experiment, Grid
+from coterie.experiments.experiment import Experiment
+from coterie.experiments.experiment_file import SweepGrid
 from coterie.experiments.run_summary import RunSummary
-from coterie.experiments.sweep import value_of, written
-from coterie.results.sweep_points import MISSING, Point, Trial, points, select, trials
+from coterie.experiments.sweep_grid import one_line_yaml, setting_text
+from coterie.results.sweep_points import (
+    MISSING,
+    SweepPoint,
+    SweepRun,
+    best_points,
+    group_by_values,
+    read_sweep_runs,
+)
 from coterie.storage.files import write_text
 
 RESULTS = "results.csv"
@@ -23,11 +31,11 @@ RESULTS = "results.csv"
 
 def report(experiment: Experiment, title: str) -> list[Table | Text]:
     """Write the results of a sweep to its folder, and return what is shown of them."""
-    all_trials = trials(experiment)
+    all_trials = read_sweep_runs(experiment)
     write_text(experiment.folder / RESULTS, to_csv(all_trials))
-    found = points(all_trials)
-    asked = experiment.grid or Grid(varied=())
-    best = select(found) if asked.select else {}
+    found = group_by_values(all_trials)
+    asked = experiment.grid or SweepGrid(varied=())
+    best = best_points(found) if asked.select else {}
     shown: list[Table | Text] = [
         sweep_table(title, key, found, list(best.values())) for key in asked.varied
     ]
@@ -40,24 +48,26 @@ def report(experiment: Experiment, title: str) -> list[Table | Text]:
     return shown
 
 
-def run_command(experiment: Experiment, point: Point) -> str:
+def run_command(experiment: Experiment, point: SweepPoint) -> str:
     """Return what to type to run the setting of a point again, with the same seeds."""
-    asked = experiment.grid or Grid(varied=())
+    asked = experiment.grid or SweepGrid(varied=())
     seeds = sorted({trial.seed for trial in point.trials})
     words = ["coterie", "run", experiment.runs[0].config.preset, "--strategy", point.label]
     words += ["--seeds", str(len(seeds))] if len(seeds) > 1 else []
     words += ["--seed", str(seeds[0])] if seeds[0] else []
     words += ["--scale", repr(asked.scale)] if asked.scale != 1 else []
-    fixed = {key: written(value) for key, value in asked.changes.items()}
+    fixed = {key: one_line_yaml(value) for key, value in asked.changes.items()}
     (config,) = (r.config for r in experiment.runs if r.folder.name == point.trials[0].run)
     for key, value in {**fixed, **point.values}.items():
         # What this strategy does not have was for others, and would be refused.
-        if value is not None and value_of(config, key) is not None:
+        if value is not None and setting_text(config, key) is not None:
             words += ["--set", f"{key}={value}"]
     return shlex.join(words)
 
 
-def sweep_table(title: str, key: str, found: Sequence[Point], best: Sequence[Point] = ()) -> Table:
+def sweep_table(
+    title: str, key: str, found: Sequence[SweepPoint], best: Sequence[SweepPoint] = ()
+) -> Table:
     """Return strategies × values of one setting; other settings that vary get rows of their own."""
     is_accuracy = all(each.is_accuracy for point in found for each in point.summaries)
     measure = "accuracy %" if is_accuracy else "MSE"
@@ -81,7 +91,7 @@ def sweep_table(title: str, key: str, found: Sequence[Point], best: Sequence[Poi
     return table
 
 
-def to_csv(trials: Sequence[Trial]) -> str:
+def to_csv(trials: Sequence[SweepRun]) -> str:
     """Return one line per run; what has not finished has no numbers."""
     clusters = next((t.summary.cluster_names for t in trials if t.summary is not None), ())
     keys = list(trials[0].values)
@@ -102,17 +112,17 @@ def _numbers(outcome: RunSummary) -> Sequence[float | str]:
     return [outcome.validation, outcome.mean, *outcome.cluster_means, *traffic]
 
 
-def _columns(key: str, found: Sequence[Point]) -> list[str | None]:
+def _columns(key: str, found: Sequence[SweepPoint]) -> list[str | None]:
     """Return the values of a setting in order, and last None if a strategy does not have it."""
     values = dict.fromkeys(point.values[key] for point in found)
     return sorted(values, key=lambda value: value is None)
 
 
 def _rows(
-    key: str, others: Sequence[str], found: Sequence[Point]
-) -> dict[tuple[str | None, ...], dict[str | None, Point]]:
+    key: str, others: Sequence[str], found: Sequence[SweepPoint]
+) -> dict[tuple[str | None, ...], dict[str | None, SweepPoint]]:
     """Return the points by (strategy, values of the other settings), then by this setting's."""
-    rows: dict[tuple[str | None, ...], dict[str | None, Point]] = {}
+    rows: dict[tuple[str | None, ...], dict[str | None, SweepPoint]] = {}
     for label in dict.fromkeys(point.label for point in found):
         for point in found:
             if point.label == label:
@@ -121,7 +131,9 @@ def _rows(
     return rows
 
 
-def _cell(point: Point | None, part: str, best: Sequence[Point], is_accuracy: bool) -> str:
+def _cell(
+    point: SweepPoint | None, part: str, best: Sequence[SweepPoint], is_accuracy: bool
+) -> str:
     if point is None:
         return ""
     mean, width = point.validation if part == "validation" else point.test

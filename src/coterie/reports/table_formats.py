@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from coterie.reports.comparison_tables import Sheet, sheets
-from coterie.results.comparison import Compared, Line, Value
+from coterie.results.comparison import ComparedStrategy, ComparedValue, PresetComparison
 
 Format: TypeAlias = Literal["terminal", "markdown", "latex", "csv"]
 ENDINGS: dict[str, Format] = {".txt": "terminal", ".md": "markdown", ".tex": "latex", ".csv": "csv"}
@@ -22,7 +22,7 @@ WIDTH = 160
 """How wide a table in a text file may be."""
 
 
-def written(compared: Sequence[Compared], form: Format, *, per_cluster: bool) -> str:
+def written(compared: Sequence[PresetComparison], form: Format, *, per_cluster: bool) -> str:
     """Return the comparisons as the text of a file."""
     if form == "csv":
         return csv_text(compared)
@@ -158,7 +158,7 @@ CSV_HEADER = (
 )  # fmt: skip
 
 
-def csv_text(compared: Sequence[Compared]) -> str:
+def csv_text(compared: Sequence[PresetComparison]) -> str:
     """Return one line per strategy and part; shares between 0 and 1, what is unknown empty."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
@@ -170,11 +170,13 @@ def csv_text(compared: Sequence[Compared]) -> str:
     return file.getvalue()
 
 
-def _csv_row(compared: Compared, line: Line, part: str, value: Value) -> list[Any]:
+def _csv_row(
+    compared: PresetComparison, line: ComparedStrategy, part: str, value: ComparedValue
+) -> list[Any]:
     scale = 0.01 if compared.is_accuracy else 1.0
     difference, costs = value.difference, line.costs
     found = [difference.mean * scale, difference.width * scale] if difference else [None, None]
-    tested = [difference.p_value, difference.corrected] if difference else [None, None]
+    tested = [difference.p_value, difference.corrected_p_value] if difference else [None, None]
     theirs = [value.published, value.published_width]
     numbers = [value.mean * scale, value.width * scale]
     return [

@@ -1,4 +1,4 @@
-"""What strategies are compared by: one number per peer of a run, and what the run cost."""
+"""The measures by which strategies are compared, and the costs of a run."""
 
 from __future__ import annotations
 
@@ -29,40 +29,40 @@ _COLUMNS: dict[Measure, str] = {
 
 
 @dataclass(frozen=True)
-class Entry:
+class MeasuredRun:
     """One run in a comparison."""
 
     run: RunFolder
     summary: RunSummary
-    """By the measure that is compared."""
+    """By the chosen measure."""
     models_per_peer: float
-    """Sent and received so far, probes included."""
+    """Sent and received so far, with probes."""
     megabytes_per_peer: float
     probes_per_peer: float
-    """Models sent and received only to be measured; NaN if the exchanges cannot be read."""
+    """Models sent and received only to be scored; NaN if the exchanges cannot be read."""
     wall_seconds: float
     cpu_seconds: float
 
     @property
     def is_finished(self) -> bool:
-        """Whether the run has come to its end."""
+        """Whether the run has finished."""
         return self.run.finished is not None
 
 
-def usual_measure(run: RunFolder) -> Measure:
-    """Return what the final table of a run shows: the test of the best models by validation."""
+def default_measure(run: RunFolder) -> Measure:
+    """Return the measure of a run's final table: the test of the best models by validation."""
     return "test-accuracy" if run.is_accuracy else "test-loss"
 
 
-def entry(run: RunFolder, measure: Measure) -> Entry:
-    """Return what a run reached, or has reached so far, and what it cost."""
+def measure_run(run: RunFolder, measure: Measure) -> MeasuredRun:
+    """Return the result of a run, or its result so far, and its costs."""
     timings = run.table("timings")
     traffic = run.finished or summarise(
         run.table("metrics"), run.label, run.seed, (), is_accuracy=run.is_accuracy
     )
-    return Entry(
+    return MeasuredRun(
         run,
-        run.summary if measure == usual_measure(run) else _summary_by(run, measure),
+        run.summary if measure == default_measure(run) else _summary_by(run, measure),
         traffic.models_per_peer,
         traffic.megabytes_per_peer,
         _probes_per_peer(run),
@@ -72,7 +72,7 @@ def entry(run: RunFolder, measure: Measure) -> Entry:
 
 
 def _summary_by(run: RunFolder, measure: Measure) -> RunSummary:
-    """Return the summary of a run by another measure: every peer's last known value."""
+    """Return the summary of a run by another measure: the last known value of each peer."""
     metrics = run.table("metrics")
     values = _last_known(metrics, _COLUMNS[measure], run.num_peers)
     last = metrics.filter(pc.equal(metrics["round"], pc.max(metrics["round"])))
@@ -87,10 +87,10 @@ def _summary_by(run: RunFolder, measure: Measure) -> RunSummary:
 
 
 def _last_known(metrics: pa.Table, column: str, num_peers: int) -> npt.NDArray[np.float64]:
-    """Return the last value of each peer that is not NaN, (K,); NaN if it never had one."""
+    """Return the last value of each peer that is not NaN, (K,); NaN if there is none."""
     known = metrics.filter(pc.invert(pc.is_nan(metrics[column]))).sort_by("round")
     values = np.full(num_peers, np.nan)
-    # Rounds rise, so that the last assignment to a peer is the newest.
+    # Rounds are in order, so the last assignment to a peer is the newest.
     values[known["peer"].to_numpy()] = known[column].to_numpy()
     return values
 
@@ -98,7 +98,7 @@ def _last_known(metrics: pa.Table, column: str, num_peers: int) -> npt.NDArray[n
 def _probes_per_peer(run: RunFolder) -> float:
     try:
         exchanges = run.table("exchanges")
-    except StorageError:  # what the run reached is known all the same
+    except StorageError:  # the results of the run are known nevertheless
         return math.nan
     probes = exchanges.filter(pc.equal(exchanges["kind"], "probe"))
     delivered = pc.sum(probes["delivered"]).as_py() or 0

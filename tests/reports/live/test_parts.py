@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from recorded_tables import recorded
 
-from coterie.experiments.growing_tables import MAX_CHUNKS, Parts
+from coterie.experiments.growing_tables import MAX_CHUNKS, GrowingTables
 
 NUM_PEERS = 2
 
@@ -25,7 +25,7 @@ def write_round(run: Path, *numbers: int, only: tuple[str, ...] = ("metrics", "t
         pq.write_table(tables[table], run / table / name)
 
 
-def rounds(parts: Parts, name: str = "metrics") -> list[int]:
+def rounds(parts: GrowingTables, name: str = "metrics") -> list[int]:
     return sorted(set(parts.table(Path(), name)["round"].to_pylist()))
 
 
@@ -44,7 +44,7 @@ def read_files(monkeypatch) -> list[str]:
 
 
 def test_every_part_is_read_once(tmp_path, read_files):
-    parts = Parts(tmp_path)
+    parts = GrowingTables(tmp_path)
     for number in range(4):
         write_round(tmp_path, number)
         parts.refresh()
@@ -53,14 +53,14 @@ def test_every_part_is_read_once(tmp_path, read_files):
 
 
 def test_nothing_is_there_yet(tmp_path):
-    parts = Parts(tmp_path / "later")
+    parts = GrowingTables(tmp_path / "later")
     parts.refresh()
     assert rounds(parts) == []
     assert parts.problems == []
 
 
 def test_many_parts_are_joined_in_memory(tmp_path):
-    parts = Parts(tmp_path)
+    parts = GrowingTables(tmp_path)
     for number in range(MAX_CHUNKS + 5):
         write_round(tmp_path, number)
     parts.refresh()
@@ -69,7 +69,7 @@ def test_many_parts_are_joined_in_memory(tmp_path):
 
 
 def test_parts_become_one_file(tmp_path):
-    parts = Parts(tmp_path)
+    parts = GrowingTables(tmp_path)
     for number in range(3):
         write_round(tmp_path, number)
     parts.refresh()
@@ -83,7 +83,7 @@ def test_parts_become_one_file(tmp_path):
 
 
 def test_a_resumed_run_takes_rounds_back(tmp_path):
-    parts = Parts(tmp_path)
+    parts = GrowingTables(tmp_path)
     for number in range(5):
         write_round(tmp_path, number)
     parts.refresh()
@@ -101,7 +101,7 @@ def test_timings_promise_nothing_that_the_metrics_no_longer_hold(tmp_path):
     """A run that is being resumed takes back its tables one after another."""
     write_round(tmp_path, 0)
     write_round(tmp_path, 1, only=("timings",))
-    parts = Parts(tmp_path)
+    parts = GrowingTables(tmp_path)
     parts.refresh()
     assert rounds(parts, "timings") == [0]
 
@@ -112,7 +112,7 @@ def test_a_damaged_part_costs_its_own_rounds_only(tmp_path, table):
         write_round(tmp_path, first, first + 1)
     damaged = tmp_path / table / "0000002-0000003.parquet"
     damaged.write_bytes(damaged.read_bytes()[:-9])
-    parts = Parts(tmp_path)
+    parts = GrowingTables(tmp_path)
     parts.refresh()
     parts.refresh()
     assert rounds(parts) == rounds(parts, "timings") == [0, 1, 4, 5]
@@ -123,7 +123,7 @@ def test_a_damaged_part_costs_its_own_rounds_only(tmp_path, table):
 def test_a_whole_table_that_is_damaged_is_told(tmp_path):
     write_round(tmp_path, 0)
     (tmp_path / "exchanges.parquet").write_bytes(b"PAR1 but no more")
-    parts = Parts(tmp_path)
+    parts = GrowingTables(tmp_path)
     parts.refresh()
     assert rounds(parts) == [0]
     assert parts.table(tmp_path, "exchanges").num_rows == 0
@@ -146,7 +146,7 @@ def test_a_part_that_vanishes_while_it_is_read(tmp_path, monkeypatch):
             joined.append(file)
         return real(file, **options)
 
-    parts = Parts(tmp_path)
+    parts = GrowingTables(tmp_path)
     monkeypatch.setattr(pq, "read_table", read)
     parts.refresh()
     assert joined
@@ -157,7 +157,7 @@ def test_a_part_that_vanishes_while_it_is_read(tmp_path, monkeypatch):
 def test_a_part_written_anew_on_the_same_inode_is_read_again(tmp_path):
     """As after a kill: what was recorded beyond the checkpoint is dropped and recorded again."""
     write_round(tmp_path, 0)
-    parts = Parts(tmp_path)
+    parts = GrowingTables(tmp_path)
     parts.refresh()
     part = tmp_path / "metrics" / "0000000-0000000.parquet"
     inode = part.stat().st_ino

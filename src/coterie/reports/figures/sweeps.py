@@ -10,7 +10,7 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
 from coterie.experiments.experiment import Experiment
 from coterie.reports.figures.style import COLUMN, legend_above, new_figure, plain, strategy_line
-from coterie.results.sweep_points import Point, points, trials
+from coterie.results.sweep_points import SweepPoint, group_by_values, read_sweep_runs
 
 LOGARITHMIC = 20.0
 """From which ratio of the highest to the lowest value on the axis counts powers."""
@@ -20,7 +20,7 @@ def sweep_figures(experiment: Experiment) -> dict[str, Figure]:
     """Return one figure per setting that varies, of the runs that have finished."""
     if experiment.grid is None:
         return {}
-    found = [point for point in points(trials(experiment)) if point.summaries]
+    found = [point for point in group_by_values(read_sweep_runs(experiment)) if point.summaries]
     drawn = {}
     for key in experiment.grid.varied:
         if len({point.values[key] for point in found} - {None}) > 1:
@@ -28,7 +28,7 @@ def sweep_figures(experiment: Experiment) -> dict[str, Figure]:
     return drawn
 
 
-def _figure(key: str, found: Sequence[Point]) -> Figure:
+def _figure(key: str, found: Sequence[SweepPoint]) -> Figure:
     figure = new_figure(COLUMN, 2.5)
     axes = figure.subplots()
     values = list(dict.fromkeys(p.values[key] for p in found if p.values[key] is not None))
@@ -54,9 +54,9 @@ def _figure(key: str, found: Sequence[Point]) -> Figure:
     return figure
 
 
-def _lines(key: str, found: Sequence[Point]) -> dict[str, list[Point]]:
+def _lines(key: str, found: Sequence[SweepPoint]) -> dict[str, list[SweepPoint]]:
     """Return the points of each strategy and combination of the other settings."""
-    lines: dict[str, list[Point]] = {}
+    lines: dict[str, list[SweepPoint]] = {}
     for point in found:
         others = {k: v for k, v in point.values.items() if k != key and v is not None}
         name = " ".join([point.label, *(f"{k.rpartition('.')[2]}={v}" for k, v in others.items())])

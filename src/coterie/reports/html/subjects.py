@@ -15,7 +15,7 @@ from coterie.experiments.config import RunConfig
 from coterie.experiments.recorded_tables import RecordedTables
 from coterie.experiments.run_folder import RunFolder
 from coterie.results.read_runs import Runs
-from coterie.results.statistics import confidence
+from coterie.results.statistics import confidence_interval
 from coterie.runtime.run_tables import SCHEMAS
 
 ALONE = "local"
@@ -71,7 +71,7 @@ class Subject:
         """The strategy to look at first: the best that finds out by itself whom to learn from."""
         sign = 1.0 if self.is_accuracy else -1.0
         levels = {
-            label: sign * confidence([run.summary.mean for run in runs])[0]
+            label: sign * confidence_interval([run.summary.mean for run in runs])[0]
             for label, runs in self.by_label.items()
         }
         fair = [label for label in self.labels if label != self.alone and not self.advantage(label)]
@@ -87,7 +87,7 @@ class Subject:
 
     def is_told(self, label: str) -> bool:
         """Whether a strategy is told the true clusters, which no peer knows in practice."""
-        return self.by_label[label][0].is_told
+        return self.by_label[label][0].uses_ground_truth
 
     def has_server(self, label: str) -> bool:
         """Whether a strategy needs a server, which peers do not have."""

@@ -57,7 +57,7 @@ def with_cluster_names(table: pa.Table, names: Sequence[str]) -> pa.Table:
 
 
 def mean(values: npt.ArrayLike) -> float:
-    """Return the mean of what is known; NaN if nothing is."""
+    """Return the mean of the values that are not NaN; NaN if there are none."""
     known = np.asarray(values, dtype=float)
     known = known[~np.isnan(known)]
     return float(known.mean()) if len(known) else math.nan

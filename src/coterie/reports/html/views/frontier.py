@@ -16,7 +16,7 @@ from coterie.reports.html.views.view_parts import (
     thinned,
 )
 from coterie.results.analyses.columns import by_round, columns, mean, with_communication
-from coterie.results.statistics import confidence
+from coterie.results.statistics import confidence_interval
 
 
 def frontier(subject: Subject) -> Json:
@@ -34,7 +34,7 @@ def _way(runs: list[RunFolder], scale: float) -> Json:
     way: Json = {"round": [], "models": [], "megabytes": [], "level": [], "width": []}
     for after in thinned(sorted(shared)):
         models, megabytes, levels = zip(*(points[after] for points in found), strict=True)
-        level, width = confidence(levels)
+        level, width = confidence_interval(levels)
         way["round"].append(after)
         way["models"].append(number(mean(models)))
         way["megabytes"].append(number(mean(megabytes)))

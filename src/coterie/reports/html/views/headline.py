@@ -16,7 +16,7 @@ import numpy as np
 from coterie.experiments.run_folder import RunFolder
 from coterie.reports.html.subjects import Subject
 from coterie.reports.html.views.view_parts import once_per_run
-from coterie.results.statistics import MIN_SEEDS, Difference, confidence, paired_difference
+from coterie.results.statistics import MIN_SEEDS, Difference, confidence_interval, paired_difference
 
 MAX_NAMED = 3
 """How many strategies a sentence lists that the first one does not clearly beat."""
@@ -71,7 +71,7 @@ def standing(subject: Subject) -> Standing:
     """Compare the strategies whose runs have finished; others may be at different rounds."""
     sign = 1.0 if subject.is_accuracy else -1.0
     levels = {
-        label: confidence([run.summary.mean for run in runs])[0]
+        label: confidence_interval([run.summary.mean for run in runs])[0]
         for label, runs in subject.by_label.items()
         if not any(map(is_going_on, runs))
     }

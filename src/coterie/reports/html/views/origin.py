@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import PurePosixPath, PureWindowsPath
 
-from coterie.experiments.provenance import Start
+from coterie.experiments.provenance import RunStart
 from coterie.reports.html.subjects import Subject
 from coterie.reports.html.views.view_parts import Json
 
@@ -21,7 +21,7 @@ _ABSOLUTE = re.compile(
 
 def origin(subject: Subject) -> list[Json]:
     """Return for each command, the first one first: a sentence, and the command or None."""
-    together: dict[tuple[bool, tuple[str, ...]], list[Start]] = {}
+    together: dict[tuple[bool, tuple[str, ...]], list[RunStart]] = {}
     for run in subject.runs:
         start = run.start
         together.setdefault((start.at is None, start.command), []).append(start)
@@ -50,7 +50,7 @@ def _last_part(path: re.Match[str]) -> str:
     return f".../{pure.name}" if pure.name else path[0]
 
 
-def _when(preset: str, starts: Sequence[Start]) -> str:
+def _when(preset: str, starts: Sequence[RunStart]) -> str:
     """Say when runs were started, and what of it is not known."""
     versions = _listed(start.version for start in starts)
     made = f"Coterie {versions}" if versions else "an unknown version of Coterie"
@@ -68,7 +68,7 @@ def _span(first: datetime, last: datetime) -> str:
     return f"on {first:%Y-%m-%d} at {first:%H:%M} UTC"
 
 
-def _earliest(starts: Iterable[Start]) -> str:
+def _earliest(starts: Iterable[RunStart]) -> str:
     """Return what sorts starts by time, those of unknown time first."""
     return min((start.at.isoformat() if start.at else "") for start in starts)
 

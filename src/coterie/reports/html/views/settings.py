@@ -10,7 +10,7 @@ from coterie.experiments.config import RunConfig
 from coterie.experiments.presets import PRESETS
 from coterie.reports.html.subjects import Subject
 from coterie.reports.html.views.view_parts import Json
-from coterie.results.read_runs import about_poison
+from coterie.results.read_runs import describe_poison
 from coterie.strategies import STRATEGIES
 
 
@@ -43,7 +43,7 @@ def _facts(subject: Subject) -> list[list[str]]:
             f"{training.learning_rate:g}",
         ],
         ["seeds", ", ".join(str(seed) for seed in subject.seeds)],
-        *(["poisoned peers", told] for told in about_poison(subject.by_label)),
+        *(["poisoned peers", told] for told in describe_poison(subject.by_label)),
         *([["run by", _runtime(config)]] if config.runtime == "network" else []),
     ]
 

@@ -11,9 +11,9 @@ from coterie.reports.html.views.gains import gains
 from coterie.reports.html.views.headline import headline, is_going_on, standing
 from coterie.reports.html.views.origin import origin
 from coterie.reports.html.views.view_parts import Json
-from coterie.results.read_runs import about_poison
+from coterie.results.read_runs import describe_poison
 from coterie.results.result_columns import Column, group_warnings, result_columns
-from coterie.results.statistics import confidence
+from coterie.results.statistics import confidence_interval
 
 
 def summary(subject: Subject) -> Json:
@@ -27,7 +27,7 @@ def summary(subject: Subject) -> Json:
             what_was_run(subject),
             *headline(subject, found),
             *_harm(subject),
-            *about_poison(subject.by_label),
+            *describe_poison(subject.by_label),
         ],
         "table": _table(subject, outcomes, None if going_on else found.best),
         "problems": [
@@ -90,7 +90,7 @@ def _table(subject: Subject, outcomes: dict[str, list[RunSummary]], best: str | 
 
 
 def _cell(column: Column, mine: Sequence[RunSummary]) -> str:
-    mean, width = confidence([column.ours(each) for each in mine])
+    mean, width = confidence_interval([column.ours(each) for each in mine])
     if math.isnan(mean):
         return "–"
     with_width = column.has_interval and not math.isnan(width)

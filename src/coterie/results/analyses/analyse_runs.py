@@ -17,20 +17,20 @@ from rich.table import Table
 
 from coterie.errors import ConfigError, StorageError, nearest
 from coterie.experiments.run_folder import RunFolder
-from coterie.results.analyses.catalogue import ANALYSES, Analysis, Shown, details
+from coterie.results.analyses.analysis_list import ANALYSES, Analysis, ShownColumn, details
 from coterie.results.analyses.columns import CLUSTER, CLUSTER_NAME, add_run_names, cluster_name
-from coterie.results.statistics import confidence
+from coterie.results.statistics import confidence_interval
 from coterie.storage.files import make_folder, write_atomically
 
 COMMUNICATION = {
-    "models_per_peer": Shown("models", digits=0, with_interval=False),
-    "megabytes_per_peer": Shown("MB", digits=1, with_interval=False),
+    "models_per_peer": ShownColumn("models", digits=0, with_interval=False),
+    "megabytes_per_peer": ShownColumn("MB", digits=1, with_interval=False),
 }
 """What a peer had sent and received by then: only what cost the same can be compared."""
 
 
 @dataclass(frozen=True)
-class Estimate:
+class SeedMean:
     """A mean over seeds, with the half width of its 95% interval."""
 
     mean: float
@@ -41,27 +41,27 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Row:
+class AnalysisRow:
     """What is known about one strategy, or one part of it that the keys name."""
 
     label: str
     keys: dict[str, str]
     """By the analysis's keys; beside the number of a cluster also its name."""
     seeds: tuple[int, ...]
-    estimates: dict[str, Estimate]
+    estimates: dict[str, SeedMean]
 
 
 @dataclass(frozen=True)
-class Result:
+class AnalysisResult:
     """One analysis of several runs."""
 
     analysis: Analysis
     details: pa.Table
     """The rows of all runs, each with its strategy and seed."""
-    rows: tuple[Row, ...]
+    rows: tuple[AnalysisRow, ...]
 
 
-def choose(names: str | None) -> list[Analysis]:
+def choose_analyses(names: str | None) -> list[Analysis]:
     """Return the analyses of a comma-separated list, or all."""
     known = {analysis.name: analysis for analysis in ANALYSES}
     chosen = [name.strip() for name in names.split(",")] if names else list(known)
@@ -71,9 +71,9 @@ def choose(names: str | None) -> list[Analysis]:
     return [known[name] for name in dict.fromkeys(chosen)]
 
 
-def study(
+def analyse_runs(
     runs: Sequence[RunFolder], analyses: Sequence[Analysis], window: int
-) -> tuple[list[Result], list[Analysis]]:
+) -> tuple[list[AnalysisResult], list[Analysis]]:
     """Return the results, and the analyses that none of the runs has anything to say about."""
     begun = [run for run in runs if run.last_round >= 0]
     if not begun:
@@ -86,7 +86,7 @@ def study(
     return results, [analysis for analysis in analyses if analysis.name not in there]
 
 
-def _result(analysis: Analysis, runs: Sequence[RunFolder], window: int) -> Result | None:
+def _result(analysis: Analysis, runs: Sequence[RunFolder], window: int) -> AnalysisResult | None:
     detailed = [(run, details(analysis, run, window)) for run in runs]
     there = [(run, table) for run, table in detailed if table.num_rows]
     if not there:
@@ -103,7 +103,7 @@ def _result(analysis: Analysis, runs: Sequence[RunFolder], window: int) -> Resul
     names = {
         label: _common_names([run for run, _ in there if run.label == label]) for label in labels
     }
-    return Result(
+    return AnalysisResult(
         analysis,
         pa.concat_tables([add_run_names(run.label, run.seed, table) for run, table in there]),
         tuple(_row(analysis, keys, found, names[keys[0]]) for keys, found in ordered),
@@ -124,25 +124,25 @@ def _row(
     keys: tuple[str, ...],
     found: Sequence[tuple[int, dict[str, Any]]],
     cluster_names: Sequence[str],
-) -> Row:
+) -> AnalysisRow:
     columns = [name for name in found[0][1] if name not in analysis.keys]
     about = dict(zip(analysis.keys, keys[1:], strict=True))
     if CLUSTER in about:
         about[CLUSTER_NAME] = cluster_name(about[CLUSTER], cluster_names)
-    return Row(
+    return AnalysisRow(
         keys[0],
         about,
         tuple(seed for seed, _ in found),
-        {name: estimate([row[name] for _, row in found]) for name in columns},
+        {name: mean_over_seeds([row[name] for _, row in found]) for name in columns},
     )
 
 
-def estimate(values: Sequence[float]) -> Estimate:
+def mean_over_seeds(values: Sequence[float]) -> SeedMean:
     """Return the mean of the values that are known; the others are NaN."""
-    return Estimate(*confidence(values), sum(not math.isnan(value) for value in values))
+    return SeedMean(*confidence_interval(values), sum(not math.isnan(value) for value in values))
 
 
-def console_table(result: Result) -> Table:
+def console_table(result: AnalysisResult) -> Table:
     """Return the summary of an analysis for people."""
     analysis, shown = result.analysis, _columns_of(result)
     table = Table(title=f"{analysis.name}: {analysis.title}", title_justify="left")
@@ -159,7 +159,7 @@ def console_table(result: Result) -> Table:
     return table
 
 
-def _columns_of(result: Result) -> dict[str, Shown]:
+def _columns_of(result: AnalysisResult) -> dict[str, ShownColumn]:
     """Return the columns to show: where there is no accuracy, the loss stands in for it."""
     columns = {**result.analysis.shown, **COMMUNICATION}
     known = {name for row in result.rows for name, each in row.estimates.items() if each.num_known}
@@ -171,7 +171,7 @@ def _columns_of(result: Result) -> dict[str, Shown]:
     }
 
 
-def cell(found: Estimate, shown: Shown, num_values: int) -> str:
+def cell(found: SeedMean, shown: ShownColumn, num_values: int) -> str:
     """Write an estimate for people, and of how many values it is if not of all."""
     if not found.num_known:
         return "–"
@@ -182,7 +182,7 @@ def cell(found: Estimate, shown: Shown, num_values: int) -> str:
     return text + some
 
 
-def as_json(results: Sequence[Result]) -> str:
+def as_json(results: Sequence[AnalysisResult]) -> str:
     """Return all summaries as JSON; what is unknown is null."""
     return json.dumps(
         {result.analysis.name: [_plain(row) for row in result.rows] for result in results},
@@ -192,7 +192,7 @@ def as_json(results: Sequence[Result]) -> str:
     )
 
 
-def _plain(row: Row) -> dict[str, Any]:
+def _plain(row: AnalysisRow) -> dict[str, Any]:
     values = {
         name: {"mean": _or_none(each.mean), "interval": _or_none(each.width)}
         for name, each in row.estimates.items()
@@ -204,13 +204,13 @@ def _or_none(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def save(results: Sequence[Result], folder: Path, *, as_csv: bool) -> list[Path]:
+def save_details(results: Sequence[AnalysisResult], folder: Path, *, as_csv: bool) -> list[Path]:
     """Write the details of each analysis as NAME.parquet or NAME.csv; return the files."""
     make_folder(folder)
     return [_write(result, folder, as_csv=as_csv) for result in results]
 
 
-def _write(result: Result, folder: Path, *, as_csv: bool) -> Path:
+def _write(result: AnalysisResult, folder: Path, *, as_csv: bool) -> Path:
     def fill(file: BinaryIO) -> str:
         if as_csv:
             pacsv.write_csv(result.details, file)
