@@ -50,7 +50,7 @@ SIGNS = (
     "Traceback",
     "pydantic",
     "[Errno",
-    "Warning:",
+    *("UserWarning:", "RuntimeWarning:", "DeprecationWarning:", "ResourceWarning:"),
     "instance of",
     "not iterable",
     "indices must",

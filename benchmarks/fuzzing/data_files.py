@@ -238,7 +238,7 @@ def damaged_weights(bases: Path, case: Path, chance: random.Random) -> Iterator[
     """Yield what reads the weights that a run begins with, damaged."""
     import torch
 
-    from coterie.models.checkpoint_file import read_checkpoint
+    from coterie.models.imagenet import load_imagenet_weights
 
     path = case / "weights.pth"
     state = {"a.weight": torch.ones(4, 3), "a.bias": torch.zeros(4), "n": torch.tensor(3)}
@@ -247,4 +247,4 @@ def damaged_weights(bases: Path, case: Path, chance: random.Random) -> Iterator[
     for _ in range(chance.choice([1, 1, 2, 3])):
         data = changed_bytes(data, chance)
     path.write_bytes(data)
-    yield [("read", lambda: library(lambda: read_checkpoint(path)))]
+    yield [("read", lambda: library(lambda: load_imagenet_weights(path, torch.nn.Linear(3, 4))))]

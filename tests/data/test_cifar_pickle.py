@@ -4,7 +4,6 @@ import builtins
 import os
 import pickle
 import pickletools
-import struct
 
 import numpy as np
 import pytest
@@ -84,19 +83,22 @@ def test_malicious_pickle_is_refused_and_not_executed(tmp_path, protocol, name):
 @pytest.mark.parametrize(
     ("content", "named"),
     [
-        (b"(S'echo'\nios\nsystem\n.", "INST"),
+        (b"(S'echo'\nios\nsystem\n.", "os.system"),
         (b"(cos\nsystem\nS'echo'\no.", "os.system"),
         (b"\x80\x02\x8c\x02os\x8c\x06system\x93.", "os.system"),
         (b"\x80\x02cnumpy\nndarray\n)\x81.", "NEWOBJ"),
-        (b"\x80\x02\x82\x01.", "EXT1"),
-        (b"Pthing\n.", "PERSID"),
-        (b"}}b.", "BUILD"),
-        (b"cnumpy\nndarray\n(I9\ntR.", "REDUCE on 'numpy ndarray'"),
-        (b"c_codecs\nencode\n(Vx\nVrot13\ntR.", "REDUCE on '_codecs encode'"),
-        (b"cnumpy.core.multiarray\n_reconstruct\n(Vx\ntR.", "REDUCE on"),
+        (b"\x80\x02\x82\x01.", "unregistered extension code"),
+        (b"Pthing\n.", "data outside the file"),
+        (b"I1\nQ.", "data outside the file"),
+        (b"}}b.", "no attribute"),
+        (b"cnumpy\ndtype\n(N}S'__call__'\nNstb.", "attribute"),
+        (b"cnumpy\ndtype\n}S'a'\nNsb.", "no attribute"),
+        (b"cnumpy\nndarray\n(I9\ntR.", "not callable"),
+        (b"c_codecs\nencode\n(Vx\nVrot13\ntR.", "'_codecs.encode'"),
+        (b"cnumpy.core.multiarray\n_reconstruct\n(Vx\ntR.", "'_reconstruct'"),
         (b"cnumpy\ndtype\n(S'O8'\nI0\nI1\ntR.", "'O8'"),
         (b"cnumpy\ndtype\n(S'f4'\nI0\nI1\ntR.", "'f4'"),
-        (b"G" + struct.pack(">d", 0.5) + b".", "BINFLOAT"),
+        (b"}S'data'\ncnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\ntRs.", "its values"),
     ],
 )
 def test_everything_else_is_refused_by_name(content, named):
@@ -127,15 +129,12 @@ def test_array_must_have_exactly_its_bytes(shape):
         b"",
         b".",
         b"garbage",
-        b"I1\nI2\n.",
-        b"(I1\n.",
         b"t.",
         b"g7\n.",
         b"p7\n.",
         b"a.",
         b"I1\nI2\na.",
         b"I1\nI2\nI3\ns.",
-        b"((I1\ntI2\nd.",
         b"(I1\nd.",
         b"0.",
         b"I1\nI2\n\x93.",
@@ -172,12 +171,21 @@ def test_random_damage_never_escapes():
     assert refused > 500
 
 
-def test_deep_nesting_is_no_problem():
-    deep = b"(" * 100_000 + b"t" * 100_000
-    result = read_cifar_pickle(deep + b".", "file")
-    assert isinstance(result, tuple)
-    with pytest.raises(DataError, match="malformed dict"):
-        read_cifar_pickle(b"}" + deep + b"I1\ns.", "file")
+@pytest.mark.parametrize("count", [1_000, 100_000])
+def test_nested_keys_do_not_exhaust_the_stack(count):
+    deep = b"(" * count + b"t" * count
+    content = b"}" + deep + b"I1\ns."
+    if count < 10_000:
+        assert list(read_cifar_pickle(content, "file").values()) == [1]
+    else:
+        with pytest.raises(DataError, match="more than 10000 tuples"):
+            read_cifar_pickle(content, "file")
+
+
+@pytest.mark.parametrize("put", [b"r\xff\xff\xff\xff", b"p4294967295\n"])
+def test_a_far_position_does_not_reserve_memory(put):
+    with pytest.raises(DataError, match="position 4294967295"):
+        read_cifar_pickle(b"I1\n" + put + b".", "file")
 
 
 def test_writer_used_here_is_what_it_claims():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,10 +11,9 @@ import torch
 from torch import nn
 
 from coterie.errors import DataError, StorageError
-from coterie.models.checkpoint_file import read_checkpoint
 
 RESNET18_URL = "https://download.pytorch.org/models/resnet18-f37072fd.pth"
-RESNET18_SHA256_PREFIX = "f37072fd"
+RESNET18_SHA256 = "f37072fd47e89c5e827621c5baffa7500819f7896bbacec160b1a16c560e07ec"
 
 _CLASSIFIER = ("fc.weight", "fc.bias")
 _COUNTER = "num_batches_tracked"
@@ -21,18 +21,18 @@ _SHOWN_PROBLEMS = 5
 
 
 def load_imagenet_weights(
-    path: str | Path, module: nn.Module, *, sha256_prefix: str = RESNET18_SHA256_PREFIX
+    path: str | Path, module: nn.Module, *, sha256: str = RESNET18_SHA256
 ) -> None:
     """Copy pretrained weights from a .pth or .safetensors file into a ResNet-18.
 
-    The module keeps its own last layer when the file's has another number of classes, and is left
-    untouched when anything does not fit; `sha256_prefix` is there for tests.
+    The module keeps its own last layer when the file has another number of classes. It is left
+    untouched when anything does not fit. A .pth file must have the digest `sha256`.
     """
     path = Path(path)
     if not path.is_file():
         raise DataError(f"There is no weights file at {path}. Download {RESNET18_URL} to it.")
     try:
-        weights = _read(path, sha256_prefix)
+        weights = _read(path, sha256)
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error}. Check its permissions.") from error
     targets = module.state_dict()
@@ -51,26 +51,30 @@ def load_imagenet_weights(
             targets[name].copy_(values)
 
 
-def _read(path: Path, sha256_prefix: str) -> dict[str, torch.Tensor]:
+def _read(path: Path, sha256: str) -> Mapping[str, torch.Tensor]:
     """Return a file's tensors by name."""
     if path.suffix == ".safetensors":
         from safetensors import SafetensorError
         from safetensors.torch import load_file
 
         try:
-            return dict(load_file(path))
+            return load_file(path)
         except SafetensorError as error:
             raise DataError(
                 f"{path} is not a readable safetensors file: {error}. Supply it again."
             ) from error
-    with path.open("rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
-    if not digest.startswith(sha256_prefix):
+    # Read once, so that the bytes that are loaded are those that were checked.
+    content = path.read_bytes()
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != sha256:
         raise DataError(
-            f"{path} is not the official weights file: its SHA-256 should begin with "
-            f"{sha256_prefix}, but begins with {digest[:8]}. Download {RESNET18_URL} again."
+            f"{path} is not the official weights file: its SHA-256 is {digest}, expected "
+            f"{sha256}. Download {RESNET18_URL} again."
         )
-    return {name: torch.from_numpy(values) for name, values in read_checkpoint(path).items()}
+    weights: dict[str, torch.Tensor] = torch.load(
+        io.BytesIO(content), map_location="cpu", weights_only=True
+    )
+    return weights
 
 
 def _kept(
