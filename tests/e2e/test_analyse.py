@@ -129,7 +129,7 @@ def test_a_run_without_drift_or_watching_says_so(tmp_path):
     done = coterie("analyse", tmp_path / "out")
     assert done.code == 0, done.err
     assert "recovery: There is no drift in these runs" in done.out
-    assert "similarity: Nobody was watched" in done.out
+    assert "similarity: No peers were watched" in done.out
     asked = coterie("analyse", tmp_path / "out", "--only", "recovery,similarity,merges")
     refused(asked, 2, "recovery: There is no drift", "--set 'watch.peers=[0, 1]'")
 

@@ -121,7 +121,7 @@ def test_a_seed_counts_once(runs, tmp_path):
     copy = shutil.copytree(runs, tmp_path / "copy")
     done = coterie("compare", runs, copy, "--format", "csv")
     assert line(list(csv.DictReader(io.StringIO(done.out))), "random")["seeds"] == "3"
-    assert f"{copy / 'random-seed0'} is left out" in plain(done.err)
+    assert f"{copy / 'random-seed0'} is skipped" in plain(done.err)
 
 
 def test_an_unfinished_run_is_marked_and_not_tested(runs):

@@ -132,16 +132,13 @@ def test_neighbours_need_the_first_stage_alone():
 
 def test_every_number_is_counted_once_in_its_table():
     rows = judge_numbers([experiment(LABELS5, run("random", 82.73), run("local", 0))])
-    assert sum(each.num_rows for each in count_judgements(rows)) == sum(
-        row.is_headline for row in rows
-    )
-    [labels5] = [each for each in count_judgements(rows) if each.preset == LABELS5]
+    tables = count_judgements(rows)
+    assert sum(each.num_rows for each in tables) == sum(row.is_headline for row in rows)
+    [labels5] = [each for each in tables if each.preset == LABELS5]
     num_rows = len(published_tables()[LABELS5].results)
     counts = {"met": 1, "explained": 0, "unexplained": 1, "other setting": 0}
     assert labels5.counts == {**counts, "not run": num_rows - 2}
-    assert {
-        each.source for each in count_judgements(rows) if each.preset == "pens-cifar-rotation2"
-    } == {
+    assert {each.source for each in tables if each.preset == "pens-cifar-rotation2"} == {
         "Onoszko & Karlsson 2021, table 4.2",
         "Onoszko & Karlsson 2021, table 4.3",
     }

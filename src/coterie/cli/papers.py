@@ -1,4 +1,4 @@
-"""`coterie papers`: every published number beside ours, and whether it is met."""
+"""`coterie papers`: compare every published number with ours."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def papers(
     problems: list[str] = []
     found = read_reproductions(folders, problems)
     if not found:
-        reasons = "\n".join(problems) or "Name folders of finished runs of the papers' presets."
+        reasons = "\n".join(problems) or "Give folders with finished runs of the papers' presets."
         raise StorageError(f"There is no finished run of a paper's preset.\n{reasons}")
     console.print_problems(problems)
     rows, figures = judge_numbers(found), judge_figures(found)

@@ -1,4 +1,4 @@
-"""`coterie resume`: continues an experiment that was interrupted."""
+"""`coterie resume`: continue an interrupted experiment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def resume(
     side_by_side: SideBySide = None,
     live: Watch = False,
 ) -> None:
-    """Continue an experiment that was interrupted; the results are as if it never was."""
+    """Continue an interrupted experiment, with the same results as without the interruption."""
     from coterie.experiments.experiment import Experiment
     from coterie.experiments.user_strategies import load_strategies
 

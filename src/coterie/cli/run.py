@@ -1,8 +1,8 @@
-"""`coterie run`: several strategies on the same data, from the same start."""
+"""`coterie run`: run strategies on the same data, with the same initial weights."""
 
 from __future__ import annotations
 
-from coterie.cli.console import print_notes
+from coterie.cli.console import print_message
 from coterie.cli.options import (
     Changes,
     DataRoot,
@@ -46,7 +46,7 @@ def run(
     side_by_side: SideBySide = None,
     live: Watch = False,
 ) -> None:
-    """Run an experiment: several strategies on the same data, from the same start."""
+    """Run an experiment: several strategies on the same data, with the same initial weights."""
     from coterie.experiments.config import check_sizes
     from coterie.experiments.experiment import Experiment
     from coterie.experiments.presets import find_preset
@@ -58,9 +58,10 @@ def run(
     labels = named_strategies(strategy) or chosen.labels_with(own)
     configs = chosen.runs(labels, chosen.choose_seeds(seed, seeds), changes, scale=scale)
     if any(config.runtime == "network" for config in configs):
-        raise ConfigError(f"Real peers run {preset}: coterie swarm --preset {preset}")
+        raise ConfigError(f"{preset} is for real peers. Type: coterie swarm --preset {preset}")
     check_sizes(configs)
-    print_notes(chosen.describe_lowered_options(configs))
+    for note in chosen.describe_lowered_options(configs):
+        print_message(note)
     folder = folder or new_folder(chosen.name)
     with note_how_to_continue(folder), show_live(folder, live):
         experiment = Experiment.create(folder, configs)

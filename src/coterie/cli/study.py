@@ -1,4 +1,4 @@
-"""`coterie study`: a whole comparison by one command, which can be stopped, continued and grown."""
+"""`coterie study`: run a large comparison, which can be stopped, continued and extended."""
 
 from __future__ import annotations
 
@@ -34,10 +34,12 @@ if TYPE_CHECKING:
 
 
 def study(
-    name: Annotated[str, typer.Argument(help="Which study.")] = "kin",
+    name: Annotated[str, typer.Argument(help="The study, see `coterie list`.")] = "kin",
     only: Annotated[
         str | None,
-        typer.Option(help="Some groups or settings, separated by commas; see --list."),
+        typer.Option(
+            help="Some groups or settings, separated by commas, see --list. Default: all."
+        ),
     ] = None,
     strategy: Strategies = None,
     seed: FirstSeedOrOwn = None,
@@ -53,10 +55,10 @@ def study(
     device: Device = None,
     listing: Annotated[
         bool,
-        typer.Option("--list", help="Run nothing; show what would be run and what has finished."),
+        typer.Option("--list", help="Run nothing. Show what would be run and what has finished."),
     ] = False,
 ) -> None:
-    """Run a whole study: many settings and strategies; with --out of an old one, continue it."""
+    """Run a study: many settings and strategies. With its old --out folder, continue it."""
     from coterie.cli.show_run import run_with_progress
     from coterie.experiments.config import check_sizes
     from coterie.studies.base import plan
@@ -85,7 +87,7 @@ def study(
         _show(chosen, folder, quiet=True)
 
     try:
-        run_parts(folder, parts, run, _say, threads or os.cpu_count() or 1)
+        run_parts(folder, parts, run, console.print_message, threads or os.cpu_count() or 1)
     except (Interrupted, StorageError) as error:
         error.add_note(f"Continue with the same command and --out {folder}")
         raise
@@ -95,12 +97,8 @@ def study(
     _show(chosen, folder)
 
 
-def _say(message: str) -> None:
-    console.errors.print(message, soft_wrap=True, highlight=False, markup=False)
-
-
 def _list(folder: Path, parts: list[FolderPlan]) -> None:
-    """Show for each folder which runs there are, and how many have finished."""
+    """Show the requested runs of each folder, and how many have finished."""
     from rich.table import Table
 
     from coterie.studies.run_study import unfinished_configs
@@ -125,7 +123,7 @@ def _list(folder: Path, parts: list[FolderPlan]) -> None:
 
 
 def _fetches(part: FolderPlan) -> str:
-    """Return how many models a round strategies fetch at the most: --scale makes it fewer."""
+    """Return the largest number of models that a strategy fetches per round."""
     options = [config.strategy_options() for config in part.configs]
     return str(max((each["fetches"] for each in options if "fetches" in each), default=0))
 
@@ -158,9 +156,6 @@ def _show(study: Study, folder: Path, *, write: bool = True, quiet: bool = False
     write_text(folder / "results.csv", csv_text(found))
     if quiet:
         return
-    console.out.print(
-        f"All tables are in {folder / 'study.md'}, one row per run in {folder / 'results.csv'}",
-        soft_wrap=True,
-        highlight=False,
-        markup=False,
+    console.print_result(
+        f"All tables are in {folder / 'study.md'}, and one row per run in {folder / 'results.csv'}"
     )

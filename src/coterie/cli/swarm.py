@@ -1,4 +1,4 @@
-"""`coterie swarm`: an experiment run by real peers on this computer."""
+"""`coterie swarm`: run an experiment with real peers on this computer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from coterie.cli.console import errors, print_notes
+from coterie.cli.console import errors, print_message
 from coterie.cli.options import (
     Changes,
     DataRoot,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def swarm(
-    preset: Annotated[str, typer.Option(help="What to run; see `coterie list`.")] = "digits",
+    preset: Annotated[str, typer.Option(help="The preset to run, see `coterie list`.")] = "digits",
     strategy: Strategies = "kin",
     peers: Peers = 8,
     seed: FirstSeedOrOwn = None,
@@ -52,7 +52,7 @@ def swarm(
     device: Device = None,
     live: Watch = False,
 ) -> None:
-    """Run an experiment by real peers: processes of this computer, over an encrypted network."""
+    """Run an experiment with real peers: processes on this computer, over an encrypted network."""
     from coterie.experiments.config import check_sizes
     from coterie.experiments.experiment import Experiment
     from coterie.experiments.presets import find_preset
@@ -64,7 +64,8 @@ def swarm(
     configs = chosen.runs(named_strategies(strategy), numbers, changes, scale=scale)
     configs, notes = adapt_all_for_real_peers(configs, network, own_pace=own_pace)
     check_sizes(configs)
-    print_notes([*chosen.describe_lowered_options(configs), *notes])
+    for note in [*chosen.describe_lowered_options(configs), *notes]:
+        print_message(note)
     folder = folder or new_folder(f"{chosen.name}-swarm")
     with note_how_to_continue(folder), show_live(folder, live):
         experiment = Experiment.create(folder, configs)
@@ -72,7 +73,7 @@ def swarm(
 
 
 def run_swarm(experiment: Experiment, *, keep_peers: bool = False) -> None:
-    """Run an experiment by real peers, with a table of how far each is."""
+    """Run an experiment with real peers, with a table of their progress."""
     from coterie.cli.swarm_progress import SwarmProgress
     from coterie.swarm.run_swarm import execute_by_peers
 

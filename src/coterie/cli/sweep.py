@@ -1,4 +1,4 @@
-"""`coterie sweep`: every combination of some settings, compared."""
+"""`coterie sweep`: run and compare every combination of some settings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from coterie.cli.console import print_notes
+from coterie.cli.console import print_message
 from coterie.cli.options import (
     Changes,
     DataRoot,
@@ -37,7 +37,7 @@ def sweep(
         list[str],
         typer.Option(
             metavar="KEY=VALUE,…",
-            help="A setting and its values; several make all combinations.",
+            help="A setting and its values. Give it several times for all combinations.",
             show_default=False,
         ),
     ],
@@ -50,7 +50,8 @@ def sweep(
     change: Changes = None,
     scale: Scale = 1.0,
     select: Annotated[
-        bool, typer.Option("--select", help="Name each strategy's best setting, by validation.")
+        bool,
+        typer.Option("--select", help="Name the best setting of each strategy, by validation."),
     ] = False,
     data_root: DataRoot = None,
     folder: Out = None,
@@ -76,7 +77,8 @@ def sweep(
     numbers = chosen.choose_seeds(seed, seeds)
     configs, names = sweep_grid.plan_sweep(chosen, labels, numbers, changes, varied, scale)
     check_sizes(configs)
-    print_notes(chosen.describe_lowered_options(configs))
+    for note in chosen.describe_lowered_options(configs):
+        print_message(note)
     grid = SweepGrid(varied=tuple(varied), changes=changes, scale=scale, select=select)
     folder = folder or new_folder(chosen.name)
     with note_how_to_continue(folder), show_live(folder, live):

@@ -241,9 +241,7 @@ def _set(settings: dict[str, Any], dotted: str, value: Any) -> None:
     for depth, group in enumerate(groups):
         where = ".".join(groups[: depth + 1])
         if group in place and not isinstance(place[group], dict):
-            raise ConfigError(
-                f"There is no setting '{dotted}': '{where}' is a single setting, not a group."
-            )
+            raise ConfigError(f"There is no setting '{dotted}': '{where}' is not a group.")
         if group not in place:
             raise ConfigError(f"There is no group of settings '{where}'.{nearest(group, place)}")
         place = place[group]

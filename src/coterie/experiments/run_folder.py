@@ -112,9 +112,7 @@ class RunFolder:
         try:
             return TypeAdapter(tuple[str, ...]).validate_json(read_small(path))
         except (StorageError, ValidationError):
-            raise StorageError(
-                f"{path} is damaged. Resume the run, which writes it again."
-            ) from None
+            raise StorageError(f"{path} is damaged. Resume the run to write it again.") from None
 
     @property
     def seed(self) -> int:

@@ -126,11 +126,8 @@ def _load(text: str) -> list[str]:
     if path.suffix != ".py" or not path.is_file():
         what = "is not a Python file" if path.suffix != ".py" else "does not exist"
         raise ConfigError(f"{OPTION} {text}: {path} {what}. Give FILE.py, or FILE.py:CLASS.")
-    found = {
-        kind.__name__: kind
-        for kind in vars(_import_file(path.resolve())).values()
-        if _is_user_strategy(kind)
-    }
+    contents = vars(_import_file(path.resolve())).values()
+    found = {kind.__name__: kind for kind in contents if _is_user_strategy(kind)}
     if wanted:
         found = {name: kind for name, kind in found.items() if name == wanted}
     if not found:

@@ -256,7 +256,7 @@ def _start(folder: Path, problems: list[str]) -> RunStart:
 
 
 def _name_clusters(runs: Sequence[RunFolder]) -> list[RunFolder]:
-    """Name the clusters of older unfinished runs as in other runs on the same data, or by number."""
+    """Name the clusters of older unfinished runs as in other runs on the same data."""
     names = {_data(run.config): run.cluster_names for run in runs if run.cluster_names}
     counts: dict[str, int] = {}
     for run in runs:

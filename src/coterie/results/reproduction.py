@@ -157,7 +157,7 @@ def _row(
 def _best(
     table: PublishedTable, label: str, part: str, mine: Sequence[Reproduction]
 ) -> Reproduction | None:
-    """Return the experiment with the fewest differences from the published setting; then most seeds."""
+    """Return the experiment that is closest to the published setting, then has most seeds."""
     known = [each for each in mine if not math.isnan(reached_mean(table, each, label, part)[0])]
     return min(
         known,

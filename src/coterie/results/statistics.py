@@ -72,7 +72,7 @@ def _p_value(differences: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float
 
 
 def correct_p_values(differences: Mapping[str, Difference]) -> dict[str, Difference]:
-    """Return differences with p-values corrected by Holm: the k-th smallest of m times (m − k + 1)."""
+    """Correct p-values by Holm: the k-th smallest of m is multiplied by (m − k + 1)."""
     tested = [label for label, each in differences.items() if not math.isnan(each.p_value)]
     tested.sort(key=lambda label: differences[label].p_value)
     found = dict(differences)

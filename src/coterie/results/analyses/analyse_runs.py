@@ -1,4 +1,4 @@
-"""Analyses of several runs: details of each, and means over seeds with confidence intervals."""
+"""Analyses several runs: details of each run, and means over seeds with 95% intervals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COMMUNICATION = {
     "models_per_peer": ShownColumn("models", digits=0, with_interval=False),
     "megabytes_per_peer": ShownColumn("MB", digits=1, with_interval=False),
 }
-"""What a peer had sent and received by then: only what cost the same can be compared."""
+"""What a peer had sent and received by then; compare strategies at equal values."""
 
 
 @dataclass(frozen=True)
@@ -37,16 +37,16 @@ class SeedMean:
     width: float
     """NaN for a single seed."""
     num_known: int
-    """How many seeds have a value at all."""
+    """The number of seeds that have a value."""
 
 
 @dataclass(frozen=True)
 class AnalysisRow:
-    """What is known about one strategy, or one part of it that the keys name."""
+    """The summary of one strategy, or of one part of it."""
 
     label: str
     keys: dict[str, str]
-    """By the analysis's keys; beside the number of a cluster also its name."""
+    """The values of the analysis's keys; with a cluster's number also its name."""
     seeds: tuple[int, ...]
     estimates: dict[str, SeedMean]
 
@@ -74,16 +74,18 @@ def choose_analyses(names: str | None) -> list[Analysis]:
 def analyse_runs(
     runs: Sequence[RunFolder], analyses: Sequence[Analysis], window: int
 ) -> tuple[list[AnalysisResult], list[Analysis]]:
-    """Return the results, and the analyses that none of the runs has anything to say about."""
-    begun = [run for run in runs if run.last_round >= 0]
-    if not begun:
+    """Return the results, and the analyses for which no run has data."""
+    started = [run for run in runs if run.last_round >= 0]
+    if not started:
         raise StorageError(
-            f"Nothing has been recorded in {runs[0].folder} yet: the first round is still running, "
-            "or the run was stopped before it had finished. Continue it with coterie resume."
+            f"{runs[0].folder} has no recorded round yet: the first round is still running, or was "
+            f"interrupted. Continue it with: coterie resume {runs[0].folder}"
         )
-    results = [result for each in analyses if (result := _result(each, begun, window)) is not None]
-    there = {result.analysis.name for result in results}
-    return results, [analysis for analysis in analyses if analysis.name not in there]
+    results = [
+        result for each in analyses if (result := _result(each, started, window)) is not None
+    ]
+    found = {result.analysis.name for result in results}
+    return results, [analysis for analysis in analyses if analysis.name not in found]
 
 
 def _result(analysis: Analysis, runs: Sequence[RunFolder], window: int) -> AnalysisResult | None:
@@ -97,7 +99,7 @@ def _result(analysis: Analysis, runs: Sequence[RunFolder], window: int) -> Analy
         for row in analysis.summary(table, window).to_pylist():
             keys = (run.label, *(row[key] for key in analysis.keys))
             summaries.setdefault(keys, []).append((run.seed, {**spent, **row}))
-    # A strategy's rows stand together, whatever the order of the runs.
+    # The rows of a strategy are together, whatever the order of the runs.
     labels = list(dict.fromkeys(run.label for run, _ in there))
     ordered = sorted(summaries.items(), key=lambda item: labels.index(item[0][0]))
     names = {
@@ -111,9 +113,9 @@ def _result(analysis: Analysis, runs: Sequence[RunFolder], window: int) -> Analy
 
 
 def _common_names(runs: Sequence[RunFolder]) -> tuple[str, ...]:
-    """Return what clusters are called in all of the runs; nothing where that differs.
+    """Return the common names of the clusters; empty if the runs have different names.
 
-    Labels that each seed draws are an example: a mean over seeds is of the clusters of one number.
+    Names differ, for example, if each seed draws its labels.
     """
     names = {run.cluster_names for run in runs if run.cluster_names}
     return names.pop() if len(names) == 1 else ()
@@ -138,12 +140,12 @@ def _row(
 
 
 def mean_over_seeds(values: Sequence[float]) -> SeedMean:
-    """Return the mean of the values that are known; the others are NaN."""
+    """Return the mean of the values that are not NaN."""
     return SeedMean(*confidence_interval(values), sum(not math.isnan(value) for value in values))
 
 
 def console_table(result: AnalysisResult) -> Table:
-    """Return the summary of an analysis for people."""
+    """Return the summary of an analysis as a table for the terminal."""
     analysis, shown = result.analysis, _columns_of(result)
     table = Table(title=f"{analysis.name}: {analysis.title}", title_justify="left")
     for title in ("strategy", *analysis.keys):
@@ -160,7 +162,7 @@ def console_table(result: AnalysisResult) -> Table:
 
 
 def _columns_of(result: AnalysisResult) -> dict[str, ShownColumn]:
-    """Return the columns to show: where there is no accuracy, the loss stands in for it."""
+    """Return the columns to show; without accuracies, the losses."""
     columns = {**result.analysis.shown, **COMMUNICATION}
     known = {name for row in result.rows for name, each in row.estimates.items() if each.num_known}
     replaced = {column.instead_of for column in columns.values()} - known
@@ -172,7 +174,7 @@ def _columns_of(result: AnalysisResult) -> dict[str, ShownColumn]:
 
 
 def cell(found: SeedMean, shown: ShownColumn, num_values: int) -> str:
-    """Write an estimate for people, and of how many values it is if not of all."""
+    """Return a mean as text, with the number of known values if some are missing."""
     if not found.num_known:
         return "–"
     text = f"{found.mean * shown.scale:,.{shown.digits}f}"
@@ -183,7 +185,7 @@ def cell(found: SeedMean, shown: ShownColumn, num_values: int) -> str:
 
 
 def as_json(results: Sequence[AnalysisResult]) -> str:
-    """Return all summaries as JSON; what is unknown is null."""
+    """Return all summaries as JSON; unknown values are null."""
     return json.dumps(
         {result.analysis.name: [_plain(row) for row in result.rows] for result in results},
         indent=2,
@@ -205,7 +207,7 @@ def _or_none(value: float) -> float | None:
 
 
 def save_details(results: Sequence[AnalysisResult], folder: Path, *, as_csv: bool) -> list[Path]:
-    """Write the details of each analysis as NAME.parquet or NAME.csv; return the files."""
+    """Write the details of each analysis to NAME.parquet or NAME.csv; return the paths."""
     make_folder(folder)
     return [_write(result, folder, as_csv=as_csv) for result in results]
 

@@ -1,4 +1,4 @@
-"""All analyses by name: what each reads, and what of it is shown."""
+"""All analyses, with the columns that are shown."""
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ class ShownColumn:
     digits: int = 2
     with_interval: bool = True
     instead_of: str | None = None
-    """ShownColumn only where this column is unknown."""
+    """The column is shown only if this other column is unknown."""
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """A table of details per run, summed up in a few rows."""
+    """A table of details per run, and its summary in a few rows."""
 
     name: str
     title: str
     detail: Callable[[RunFolder, int], pa.Table]
-    """From the tables of a run, and the number of rounds to average over; empty: not there."""
+    """Of a run, with the number of rounds to average over; empty if it has no such data."""
     summary: Callable[[pa.Table, int], pa.Table]
     keys: tuple[str, ...]
-    """The columns of the summary that say what a row is about."""
+    """The columns of the summary that identify a row."""
     shown: Mapping[str, ShownColumn]
-    """The columns of the summary that people see; files hold all of them."""
+    """The columns of the summary that are printed; files have all columns."""
     missing: str
-    """Why a run may have no details, and what to do."""
+    """Why a run may have no details, and what to do about it."""
 
 
 def _percent(title: str) -> ShownColumn:
     return ShownColumn(f"{title} %", scale=100.0, digits=1)
 
 
-_NOBODY_MERGED = "No peer has received another's model yet, or the strategies do not exchange any."
+_NO_EXCHANGE = "No peer has received a model of another peer yet, or these strategies send none."
 
 ANALYSES = (
     Analysis(
@@ -67,9 +67,9 @@ ANALYSES = (
         {
             "own_cluster": ShownColumn("own cluster", digits=4),
             "other_clusters": ShownColumn("others", digits=4),
-            "separation": _percent("told apart"),
+            "separation": _percent("separation"),
         },
-        "Nobody was watched. Name peers when running, such as --set 'watch.peers=[0, 1]'.",
+        "No peers were watched. Choose peers when you run it, such as --set 'watch.peers=[0, 1]'.",
     ),
     Analysis(
         "fetched",
@@ -82,7 +82,7 @@ ANALYSES = (
             "weight_share": _percent("of the weight"),
             "chance": _percent("by chance"),
         },
-        _NOBODY_MERGED,
+        _NO_EXCHANGE,
     ),
     Analysis(
         "neighbours",
@@ -95,7 +95,7 @@ ANALYSES = (
             "recall": _percent("recall"),
             "num_neighbours": ShownColumn("neighbours", digits=1),
         },
-        "None of the strategies keeps a list of neighbours; pens, for one, does.",
+        "No strategy here keeps a list of neighbours, as pens and panm do.",
     ),
     Analysis(
         "clusters",
@@ -110,11 +110,11 @@ ANALYSES = (
             "over_time": ShownColumn("mean over time", digits=3),
             "num_peers": ShownColumn("peers", digits=0),
         },
-        _NOBODY_MERGED,
+        _NO_EXCHANGE,
     ),
     Analysis(
         "unfetched",
-        "peers whose models nobody ever took",
+        "peers whose models were never fetched",
         lambda run, window: never_fetched(run.table("exchanges"), run.table("metrics")),
         unfetched_at_the_end,
         (),
@@ -122,7 +122,7 @@ ANALYSES = (
             "share_never_fetched": _percent("never fetched"),
             "all_fetched_by_round": ShownColumn("none left by round", digits=0),
         },
-        _NOBODY_MERGED,
+        _NO_EXCHANGE,
     ),
     Analysis(
         "merges",
@@ -154,13 +154,13 @@ ANALYSES = (
             "rounds_to_100": ShownColumn("to 100%", digits=1),
             "mean_level": ShownColumn("mean over time", digits=3),
         },
-        "There is no drift in these runs, or none was reached yet. Use a preset with drift, such "
+        "These runs have no drift, or have not reached a shift yet. Use a preset with drift, such "
         "as digits-drift, or --set 'drift={kind: random, every: 20}'.",
     ),
 )
 
 
 def details(analysis: Analysis, run: RunFolder, window: int) -> pa.Table:
-    """Return the details of one run, with what peers had communicated by then; perhaps empty."""
+    """Return the details of one run, with the communication so far; may be empty."""
     table = with_cluster_names(analysis.detail(run, window), run.cluster_names)
     return with_communication(table, run.table("metrics"))
