@@ -61,21 +61,9 @@ class Result:
 
     def load_into(self, module: nn.Module, peer: int) -> nn.Module:
         """Load the weights of a peer's best model into a module, and return it."""
-        from torch import nn
+        from coterie.experiments.run_folder import load_best_model
 
-        from coterie.models.vector import FlatModule
-
-        if not isinstance(module, nn.Module):
-            raise ConfigError(
-                "load_into needs a torch module, such as build() returns, and a peer's number: "
-                "load_into(module, 0)."
-            )
-        if not 0 <= peer < len(self.models):
-            raise ConfigError(
-                f"There is no peer {peer}: the peers have the numbers 0 to {len(self.models) - 1}."
-            )
-        FlatModule(module).load(self.models[peer])
-        return module
+        return load_best_model(module, self.models, peer)
 
     def __repr__(self) -> str:
         rounds, mean = self.metrics["round"][-1].as_py(), self.summary.mean

@@ -44,7 +44,7 @@ def test_run_compares_five_strategies(tmp_path):
     # Local exchanges nothing; Random and Kin fetch 5 models a round, and 5 are fetched from them.
     assert table["local"][5] == "0"
     assert table["random"][5] == table["kin"][5] == "20"
-    assert f"Everything is in {tmp_path / 'out'}" in done.out
+    assert f"All files are in {tmp_path / 'out'}" in done.out
     assert "±" not in done.out
 
 
@@ -244,9 +244,9 @@ def test_an_output_folder_with_brackets_is_named_as_it_is(tmp_path):
     for folder in (tmp_path / "run[old]", tmp_path / "run[" / "x]"):
         done = coterie("run", *ONE, "--rounds", 0, "--out", folder)
         assert done.code == 0, done.err
-        assert f"Everything is in {folder}" in done.out
+        assert f"All files are in {folder}" in done.out
     assert (
-        "Everything is in " + str(tmp_path / "run[old]")
+        "All files are in " + str(tmp_path / "run[old]")
         in coterie("resume", tmp_path / "run[old]").out
     )
 

@@ -121,7 +121,7 @@ def test_a_file_that_cannot_be_run(tmp_path, text, code, parts):
 
 
 def test_a_folder_that_holds_no_run(tmp_path):
-    refused(coterie("run", tmp_path), 4, tmp_path, "holds no run")
+    refused(coterie("run", tmp_path), 4, tmp_path, "contains no run")
 
 
 def test_a_preset_of_the_same_name_comes_first(original, tmp_path, monkeypatch):

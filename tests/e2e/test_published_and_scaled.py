@@ -14,7 +14,7 @@ SHORT = ("friends-synthetic", *QUICK, "--strategy", "oracle,fedavg")
 
 def table_of(out: str) -> list[str]:
     """Return what was printed, without the line that names the folder."""
-    return [line for line in out.splitlines() if "Everything is in" not in line]
+    return [line for line in out.splitlines() if "All files are in" not in line]
 
 
 def test_a_shortened_run_is_shown_beside_the_published_one_and_says_so(tmp_path):

@@ -60,7 +60,7 @@ def test_values_are_read_like_set():
         (["strategy.tau=1,,2"], ["not valid YAML"]),
         (["strategy.tau=1],[2"], ["not valid YAML"]),
         (["strategy.tau=1", "strategy.tau=2"], ["strategy.tau is given twice"]),
-        (["rounds=1,2"], ["'rounds' is both varied and set to 5"]),
+        (["rounds=1,2"], ["'rounds' is varied and also set to 5"]),
         (["seed=1,2"], ["--seeds"]),
         (["strategy=a,b"], ["--strategy"]),
         (["strategy.name=dac,random"], ["--strategy"]),
@@ -140,8 +140,8 @@ def test_names_are_unique():
         ({"training.epocs": [1, 2]}, ["'training.epocs'", "Did you mean 'epochs'"]),
         ({"strategy.tau": [1, "many"]}, ["tau", "'many'"]),
         ({"training.learning_rate": [0.1, -1]}, ["training.learning_rate", "-1"]),
-        ({"strategy.tau": [1, 5, 1.0]}, ["strategy.tau", "1, 5, 1", "the same"]),
-        ({"training.learning_rate": ["3e-4", 0.0003]}, ["training.learning_rate", "the same"]),
+        ({"strategy.tau": [1, 5, 1.0]}, ["strategy.tau", "1, 5, 1", "are equal"]),
+        ({"training.learning_rate": ["3e-4", 0.0003]}, ["training.learning_rate", "are equal"]),
     ],
 )
 def test_values_that_cannot_work(varied, parts):

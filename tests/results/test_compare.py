@@ -97,7 +97,7 @@ def test_differences_are_paired_by_seed(runs):
 
 def test_yardsticks_are_named(runs):
     said = coterie("compare", runs).out
-    assert "Yardsticks, not competitors: oracle (told the true clusters)." in said
+    assert "Yardsticks, not competitors: oracle (uses the true clusters)." in said
     alone = coterie("compare", runs / "local-seed0", runs / "random-seed0").out
     assert "Yardsticks" not in alone
 
@@ -193,7 +193,7 @@ def test_a_lost_list_of_runs_is_made_up_for(runs, content):
 
 def test_nothing_at_all_is_an_error(tmp_path):
     (tmp_path / "empty").mkdir()
-    refused(coterie("compare", tmp_path / "empty", tmp_path / "none"), 4, "no run to look at")
+    refused(coterie("compare", tmp_path / "empty", tmp_path / "none"), 4, "no run to read")
 
 
 def test_an_unknown_baseline_is_an_error(runs):

@@ -201,7 +201,8 @@ def _about_extra(words: Sequence[str], name: str, command: str) -> str:
             return f"Separate strategies with commas: --strategy {','.join(_strategies(words))}."
         return f"Only one preset can be run at a time. See {command} --help."
     if name in ("list", "data"):
-        return f"Type {command} without arguments."
+        more = " Datasets are downloaded when they are used." if name == "data" else ""
+        return f"Type {command} without arguments.{more}"
     return ""
 
 
@@ -221,8 +222,10 @@ def _about_missing(error: Any, help_text: str) -> str:
             "--vary training.learning_rate=0.001,0.0003."
         )
     name = param.metavar or str(param.name).upper()
-    meant = f": {param.help.rstrip('.')}" if getattr(param, "help", None) else ""
-    return f"Missing argument '{name}'{meant}. {help_text}"
+    option = param.opts[0]
+    missing = f"option '{option} {name}'" if option[0] == "-" else f"argument '{name}'"
+    meaning = f": {param.help.rstrip('.')}" if getattr(param, "help", None) else ""
+    return f"Missing {missing}{meaning}. {help_text}"
 
 
 def _about_value(error: Any, message: str, help_text: str) -> str:

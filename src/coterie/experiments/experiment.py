@@ -136,8 +136,8 @@ class Experiment:
                 return cls(folder, [RunFolder(folder, read_config(folder / CONFIG))])
             if not path.exists():
                 raise StorageError(
-                    f"{folder} is not an output folder of Coterie: it has neither {EXPERIMENT} nor "
-                    f"{CONFIG}."
+                    f"{folder} is not an output folder of coterie run: it has neither {EXPERIMENT} "
+                    f"nor {CONFIG}. Give the folder that --out named."
                 )
         contents = read_experiment_file(path)
         runs = []
@@ -356,14 +356,14 @@ def _check_unused(folder: Path) -> None:
         if not folder.exists():
             return
         if not folder.is_dir():
-            hint = "It is a file"
+            problem = "it is a file"
         elif (folder / EXPERIMENT).exists() or (folder / CONFIG).exists():
-            hint = "It holds another run"
+            problem = "it holds another run"
         elif any(folder.iterdir()):
-            hint = "It is not empty"
+            problem = "it is not empty"
         else:
             return
-    message = f"Cannot use {folder} as output folder. {hint}; choose another with --out."
-    if hint == "It holds another run":
-        message += f" Or continue that one with: {resume_command(folder)}"
+    message = f"Cannot use {folder} as output folder: {problem}. Choose another with --out."
+    if problem == "it holds another run":
+        message += f" Or continue that run with: {resume_command(folder)}"
     raise StorageError(message)

@@ -280,9 +280,8 @@ class RunFolder:
         return build_model(_without_weights(self.config), self._num_outputs())
 
     def load_into(self, module: nn.Module, peer: int) -> nn.Module:
-        """Give a module the weights of a peer's best model, and return it."""
-        FlatModule(module).load(np.array(self.models[peer]))
-        return module
+        """Load the weights of a peer's best model into a module, and return it."""
+        return load_best_model(module, self.models, peer)
 
     def _num_outputs(self) -> int:
         """Return the number of outputs, from the size of the models: each output adds equally."""
@@ -308,6 +307,21 @@ class RunFolder:
             f"round {self.last_round} of {self.config.rounds}, {state}, {measure} {value}; "
             f"tables {', '.join(names)}; in {self.folder}>"
         )
+
+
+def load_best_model(module: nn.Module, models: npt.NDArray[np.float32], peer: int) -> nn.Module:
+    """Load the weights of a peer's best model, a row of `models` (K, P), into a module."""
+    if not isinstance(module, nn.Module):
+        raise ConfigError(
+            "load_into needs a torch module, such as build() returns, and a peer's number: "
+            "load_into(module, 0)."
+        )
+    if not 0 <= peer < len(models):
+        raise ConfigError(
+            f"There is no peer {peer}: the peers have the numbers 0 to {len(models) - 1}."
+        )
+    FlatModule(module).load(np.array(models[peer]))
+    return module
 
 
 def _without_weights(config: RunConfig) -> RunConfig:

@@ -247,7 +247,7 @@ def test_the_users_word_comes_last():
 
 
 def test_an_option_nobody_has_is_refused():
-    with pytest.raises(ConfigError, match="None of the strategies local has the option 'fetches'"):
+    with pytest.raises(ConfigError, match="The strategy local has no option 'fetches'"):
         find_preset(DEFAULT).runs(["local"], [0], {"strategy.fetches": 2})
     with pytest.raises(ConfigError, match="Did you mean 'fetches'"):
         find_preset(DEFAULT).runs(None, [0], {"strategy.fetch": 2})

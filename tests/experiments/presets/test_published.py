@@ -232,7 +232,7 @@ def test_precision_and_recall_are_named_with_the_strategy_that_ran():
     ("changes", "message"),
     [
         ({"results": {}}, "at least 1"),
-        ({"results": {"dac": {}}}, "says nothing"),
+        ({"results": {"dac": {}}}, "at least one number"),
         ({"results": {"dac": {"mean": 1.0, "clusters": [1.0]}}}, "dac has 1 numbers for 0"),
         ({"results": {"dac": {"men": 1.0}}}, "Extra inputs"),
         ({"mean_over": "seeds"}, "mean_over"),
@@ -244,5 +244,5 @@ def test_a_table_with_a_mistake_is_refused(changes, message):
 
 
 def test_precision_without_recall_is_refused():
-    with pytest.raises(ConfigError, match="only together"):
+    with pytest.raises(ConfigError, match="must be given together"):
         PublishedResult(precision=50.0)

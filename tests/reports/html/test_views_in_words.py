@@ -66,12 +66,12 @@ def test_the_summary_says_who_did_best_and_who_was_harmed():
     assert "3 strategies and 3 seeds" in first
     assert best == "dac did best: test accuracy 61.0%, 20.0 ± 0.0 points better than local."
     assert interval == "± is the 95% interval of the difference, paired over 3 seeds."
-    assert "oracle (told the true clusters) reached 91.0%, 30.0 ± 0.0 points better" in yardsticks
+    assert "oracle (uses the true clusters) reached 91.0%, 30.0 ± 0.0 points better" in yardsticks
     assert "In practice no peer knows the true clusters." in yardsticks
     assert "dac 3 of 12 (25%); oracle 0 of 12 (0%)" in harmed
     assert told["table"]["head"][:4] == ["strategy", "left", "right", "mean"]
     assert told["table"]["rows"][told["table"]["best"]][0] == "dac"
-    assert told["table"]["marks"] == ["", "", "told the true clusters"]
+    assert told["table"]["marks"] == ["", "", "uses the true clusters"]
     assert told["table"]["rows"][1][2].startswith("71.00 ± ")
 
 
@@ -96,7 +96,7 @@ def test_poisoned_peers_are_told_and_counted_nowhere():
     told = summary(subject(alone, dac))["sentences"]
     assert "dac 1 of 3 (33%)" in told[-2]
     how = "1 of 4 peers are poisoned from round 1 on"
-    honest = "all results are those of the honest ones."
+    honest = "all results are means over the honest peers."
     assert told[-1] == f"With dac (noise), {how}; {honest}"
     assert ["poisoned peers", told[-1]] in settings(subject(alone, dac))["facts"]
     [found] = gains(subject(alone, dac))["runs"]

@@ -213,7 +213,7 @@ def test_a_run_that_has_not_begun_does_not_stop_the_others(runs, tmp_path):
     new = a_run(tmp_path / "new", "new")
     (result,), _ = analyse_runs([new, *runs], choose_analyses("fetched"), 10)
     assert {row.label for row in result.rows} == {"a", "b"}
-    with pytest.raises(StorageError, match="Nothing has been recorded"):
+    with pytest.raises(StorageError, match="has no recorded round yet"):
         analyse_runs([new], choose_analyses(None), 10)
 
 

@@ -23,7 +23,9 @@ def find_preset(name: str) -> Preset:
         return PRESETS[name]
     if is_file_name(name):
         return saved_preset(Path(name).expanduser())
-    raise ConfigError(f"There is no preset '{name}'.{_describe_name(name)}{nearest(name, PRESETS)}")
+    raise ConfigError(
+        f"There is no preset '{name}'.{_describe_name(name) or nearest(name, PRESETS)}"
+    )
 
 
 def _describe_name(name: str) -> str:

@@ -24,7 +24,7 @@ def is_file_name(name: str) -> bool:
 def saved_preset(path: Path) -> Preset:
     """Return the experiment that a configuration, or a folder of runs, describes."""
     if not path.exists():
-        raise StorageError(f"There is no file {path}. Name a preset, or an existing config.yaml.")
+        raise StorageError(f"There is no file {path}. Give a preset, or an existing config.yaml.")
     if path.is_dir():
         if not _is_run_folder(path):
             raise StorageError(f"{path} contains no run: it has neither {EXPERIMENT} nor {CONFIG}.")

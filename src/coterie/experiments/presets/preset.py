@@ -165,9 +165,12 @@ def _check_options(variants: Sequence[Variant], changes: Mapping[str, Any]) -> N
             option = key.removeprefix("strategy.")
             known = {name for variant in variants for name in variant.options()}
             names = ", ".join(variant.label for variant in variants)
-            raise ConfigError(
-                f"None of the strategies {names} has the option '{option}'.{nearest(option, known)}"
+            lacks = (
+                f"None of the strategies {names} has the option"
+                if len(variants) > 1
+                else f"The strategy {names} has no option"
             )
+            raise ConfigError(f"{lacks} '{option}'.{nearest(option, known)}")
 
 
 def presets_by_name(presets: Sequence[Preset]) -> dict[str, Preset]:
