@@ -216,7 +216,11 @@ def test_a_file_is_no_strategy(file, tmp_path):
     answer = coterie("run", "digits", "--strategy", file, "--out", tmp_path / "out")
     refused(answer, 2, f"--strategy-file {file}")
     refused(coterie("run", "digits", "--strategy-file", "mine"), 2, "mine is not a Python file")
-    refused(coterie("run", "digits", "--strategy-file", f"{file}:Nope"), 2, "the file has no strategy Nope")
+    refused(
+        coterie("run", "digits", "--strategy-file", f"{file}:Nope"),
+        2,
+        "the file has no strategy Nope",
+    )
 
 
 def test_a_run_that_is_copied_elsewhere(finished, tmp_path):

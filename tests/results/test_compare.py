@@ -263,7 +263,7 @@ def test_probes_are_counted_on_both_sides(original):
         {"round": 1, "kind": "fetch", "receiver": 2, "sender": 0},
     ]
     run.tables._tables["exchanges"] = table_of("exchanges", rows)
-    assert measure_run(run, "test-accuracy").probes_per_peer == 3 / 8
+    assert measure_run(run, "test-accuracy").costs.probes == 3 / 8
 
 
 AWKWARD = r"50% of $5 & #1_a {b} ~^\ [x] <y> τ=5 ± 90° – “é”"

@@ -124,17 +124,14 @@ def collect_changes(
     """Return the changed settings by their dotted keys."""
     from coterie.experiments.config import parse_change
 
-    changes: dict[str, Any] = {}
-    if rounds is not None:
-        changes["rounds"] = rounds
-    if peers is not None:
-        changes["peers.count"] = peers
-    if data_root is not None:
-        changes["data.root"] = str(data_root)
-    if trainer is not None:
-        changes["training.trainer"] = trainer
-    if device is not None:
-        changes["training.device"] = device
+    options = {
+        "rounds": rounds,
+        "peers.count": peers,
+        "data.root": None if data_root is None else str(data_root),
+        "training.trainer": trainer,
+        "training.device": device,
+    }
+    changes: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
     changes.update(parse_change(text) for text in change or [])
     if changes.keys() & {"runtime", "swarm"} or any(key.startswith("swarm.") for key in changes):
         raise ConfigError(

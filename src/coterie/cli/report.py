@@ -30,8 +30,8 @@ def report(
     _check_target(target)
     runs = read_runs(folders)
     console.print_problems(runs.problems)
-    told = story(Runs(runs, _without_paths(runs.problems, folders)))
-    write_text(target, page(told["subjects"][0]["title"], told))
+    data = story(Runs(runs, _without_paths(runs.problems, folders)))
+    write_text(target, page(data["subjects"][0]["title"], data))
     megabytes = target.stat().st_size / 1e6
     console.print_result(
         f"{len(runs)} runs are in {target} ({megabytes:.1f} MB). Open it in any browser."

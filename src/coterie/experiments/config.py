@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import yaml
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 from torch import nn
 
 from coterie.data.catalogue import load_dataset
@@ -42,9 +42,12 @@ SAVED = {"saved": True}
 """The context for reading configurations that were already checked when they were written."""
 
 
-def _absolute(path: Path | None) -> Path | None:
+def _absolute(path: Path) -> Path:
     """Return the absolute path, so that a run can be resumed from another folder."""
-    return None if path is None else Path(os.path.abspath(os.path.expanduser(path)))
+    return Path(os.path.abspath(os.path.expanduser(path)))
+
+
+AbsolutePath: TypeAlias = Annotated[Path, AfterValidator(_absolute)]
 
 
 class DataSettings(Settings):
@@ -52,7 +55,7 @@ class DataSettings(Settings):
 
     datasets: tuple[str, ...] = Field(("digits",), min_length=1)
     """Names from `coterie list`, .npz files, or linear-regression (each time another task)."""
-    root: Path | None = None
+    root: AbsolutePath | None = None
     """Folder with local copies; default: COTERIE_DATA or ~/.cache/coterie/data."""
     noise: float = Field(3.0, ge=0)
     """The standard deviation of ε, for linear-regression only."""
@@ -66,24 +69,14 @@ class DataSettings(Settings):
             for name in names
         )
 
-    @field_validator("root")
-    @classmethod
-    def _full_root(cls, root: Path | None) -> Path | None:
-        return _absolute(root)
-
 
 class ModelSettings(Settings):
     """The architecture that peers train."""
 
     name: str = "digits-cnn"
     """One of the models of `coterie list`."""
-    pretrained: Path | None = None
+    pretrained: AbsolutePath | None = None
     """The official ImageNet weights file, for resnet-18 only."""
-
-    @field_validator("pretrained")
-    @classmethod
-    def _full_path(cls, path: Path | None) -> Path | None:
-        return _absolute(path)
 
 
 class SwarmSettings(Settings):

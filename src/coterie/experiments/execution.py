@@ -8,14 +8,11 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import BinaryIO
 
-import numpy as np
-import numpy.typing as npt
-
 from coterie.data.scenario import Scenario
 from coterie.errors import Interrupted, StorageError
 from coterie.experiments.config import build_model
-from coterie.experiments.run_folder import CLUSTERS, MODELS, SUMMARY, RunFolder
-from coterie.experiments.run_summary import summarise
+from coterie.experiments.run_folder import MODELS, SUMMARY, RunFolder
+from coterie.experiments.run_summary import known_mean, summarise
 from coterie.learning.choice import Tell
 from coterie.runtime.checkpoints import Checkpoints
 from coterie.runtime.loop import run_to_end
@@ -61,7 +58,7 @@ def execute(
         if run.read_summary() is not None:
             return
         config, world = run.config, scenario()
-        write_text(run.folder / CLUSTERS, json.dumps(world.cluster_names))
+        run.write_cluster_names(world.cluster_names)
         recorder = Recorder(run.folder)
         with Simulation(
             world,
@@ -123,11 +120,6 @@ def _write_models(file: BinaryIO, simulation: Simulation) -> str:
 def _round_metrics(now: Round) -> RoundMetrics:
     return RoundMetrics(
         now.number,
-        _known_mean(now.measures["validation_accuracy_trained"]),
-        _known_mean(now.measures["validation_loss_trained"]),
+        known_mean(now.measures["validation_accuracy_trained"]),
+        known_mean(now.measures["validation_loss_trained"]),
     )
-
-
-def _known_mean(values: npt.NDArray[np.float64]) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else float("nan")

@@ -50,14 +50,12 @@ def origin_of(name: str) -> Origin | None:
     kind = STRATEGIES[name]
     if kind.__module__.partition(".")[0] == "coterie":
         return None
-    file: Path | None = None
-    digest: str | None = None
     try:
         file = Path(inspect.getfile(kind)).resolve()
-        digest = _digest(file)
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
     except (TypeError, OSError):
-        file = None
-    return Origin(name, kind.__module__, kind.__qualname__, str(file) if file else None, digest)
+        return Origin(name, kind.__module__, kind.__qualname__, None, None)
+    return Origin(name, kind.__module__, kind.__qualname__, str(file), digest)
 
 
 def write_origin(folder: Path, name: str) -> None:
@@ -185,7 +183,3 @@ def _register(kind: StrategyClass, text: str) -> None:
             f"{kind.__name__} another name."
         )
     STRATEGIES[kind.name] = kind
-
-
-def _digest(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()

@@ -127,7 +127,7 @@ def _notes(compared: PresetComparison) -> Iterator[str]:
     yield from _about_yardsticks(compared)
     for line in compared.lines:
         for entry in line.entries:
-            if not entry.is_finished:
+            if not entry.run.is_finished:
                 run = entry.run
                 yield (
                     f"{UNFINISHED} {line.label} with seed {run.seed} has not finished: round "

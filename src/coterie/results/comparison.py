@@ -9,7 +9,14 @@ from dataclasses import dataclass, replace
 from coterie.errors import ConfigError, nearest
 from coterie.experiments.published.published_table import PublishedComparison, PublishedResult
 from coterie.experiments.run_folder import RunFolder
-from coterie.results.measures import Measure, MeasuredRun, default_measure, measure_run
+from coterie.results.measures import (
+    Costs,
+    Measure,
+    MeasuredRun,
+    default_measure,
+    mean_costs,
+    measure_run,
+)
 from coterie.results.published_comparison import compare_with_published
 from coterie.results.read_runs import Runs
 from coterie.results.result_columns import Column, result_columns
@@ -38,18 +45,6 @@ class ComparedValue:
 
 
 @dataclass(frozen=True)
-class Costs:
-    """Communication per peer, and the time of a run: means over seeds."""
-
-    models: float
-    """Probes included."""
-    probes: float
-    megabytes: float
-    wall_seconds: float
-    cpu_seconds: float
-
-
-@dataclass(frozen=True)
 class ComparedStrategy:
     """One strategy in a comparison."""
 
@@ -58,11 +53,12 @@ class ComparedStrategy:
     values: dict[str, ComparedValue]
     """By the names of the parts."""
     costs: Costs
+    """Means over seeds."""
 
     @property
     def num_unfinished(self) -> int:
         """The number of unfinished runs."""
-        return sum(not each.is_finished for each in self.entries)
+        return sum(not each.run.is_finished for each in self.entries)
 
 
 @dataclass(frozen=True)
@@ -172,7 +168,7 @@ def _lines(
             column.title: _value(column, entries, differences[column.title].get(label), result)
             for column in columns
         }
-        lines.append(ComparedStrategy(label, tuple(entries), values, _costs(entries)))
+        lines.append(ComparedStrategy(label, tuple(entries), values, mean_costs(entries)))
     return lines
 
 
@@ -184,7 +180,9 @@ def _differences(
         return {}
     values = {
         # Unfinished runs are not compared with finished ones.
-        label: {each.run.seed: column.ours(each.summary) for each in entries if each.is_finished}
+        label: {
+            each.run.seed: column.ours(each.summary) for each in entries if each.run.is_finished
+        }
         for label, entries in by_label.items()
     }
     found = {
@@ -206,13 +204,3 @@ def _value(
     if result is None:
         return ComparedValue(mean, width, difference)
     return ComparedValue(mean, width, difference, column.theirs(result), column.interval(result))
-
-
-def _costs(entries: Sequence[MeasuredRun]) -> Costs:
-    return Costs(
-        models=confidence_interval([each.models_per_peer for each in entries])[0],
-        probes=confidence_interval([each.probes_per_peer for each in entries])[0],
-        megabytes=confidence_interval([each.megabytes_per_peer for each in entries])[0],
-        wall_seconds=confidence_interval([each.wall_seconds for each in entries])[0],
-        cpu_seconds=confidence_interval([each.cpu_seconds for each in entries])[0],
-    )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -13,8 +14,7 @@ import pyarrow.compute as pc
 
 from coterie.errors import StorageError
 from coterie.experiments.run_folder import RunFolder
-from coterie.experiments.run_summary import RunSummary, summarise
-from coterie.results.analyses.columns import mean
+from coterie.experiments.run_summary import RunSummary, known_mean, summarise
 
 Measure: TypeAlias = Literal[
     "test-accuracy", "test-loss", "validation-accuracy", "validation-loss", "train-loss"
@@ -29,24 +29,26 @@ _COLUMNS: dict[Measure, str] = {
 
 
 @dataclass(frozen=True)
+class Costs:
+    """Communication per peer, and the time of a run."""
+
+    models: float
+    """Sent and received so far, with probes."""
+    probes: float
+    """Models sent and received only to be scored; NaN if the exchanges cannot be read."""
+    megabytes: float
+    wall_seconds: float
+    cpu_seconds: float
+
+
+@dataclass(frozen=True)
 class MeasuredRun:
     """One run in a comparison."""
 
     run: RunFolder
     summary: RunSummary
     """By the chosen measure."""
-    models_per_peer: float
-    """Sent and received so far, with probes."""
-    megabytes_per_peer: float
-    probes_per_peer: float
-    """Models sent and received only to be scored; NaN if the exchanges cannot be read."""
-    wall_seconds: float
-    cpu_seconds: float
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether the run has finished."""
-        return self.run.finished is not None
+    costs: Costs
 
 
 def default_measure(run: RunFolder) -> Measure:
@@ -63,12 +65,19 @@ def measure_run(run: RunFolder, measure: Measure) -> MeasuredRun:
     return MeasuredRun(
         run,
         run.summary if measure == default_measure(run) else _summary_by(run, measure),
-        traffic.models_per_peer,
-        traffic.megabytes_per_peer,
-        _probes_per_peer(run),
-        float(pc.sum(timings["wall_seconds"]).as_py() or 0.0),
-        float(pc.sum(timings["cpu_seconds"]).as_py() or 0.0),
+        Costs(
+            traffic.models_per_peer,
+            _probes_per_peer(run),
+            traffic.megabytes_per_peer,
+            float(pc.sum(timings["wall_seconds"]).as_py() or 0.0),
+            float(pc.sum(timings["cpu_seconds"]).as_py() or 0.0),
+        ),
     )
+
+
+def mean_costs(runs: Sequence[MeasuredRun]) -> Costs:
+    """Return the mean costs of runs."""
+    return Costs(*map(known_mean, zip(*(astuple(each.costs) for each in runs), strict=True)))
 
 
 def _summary_by(run: RunFolder, measure: Measure) -> RunSummary:
@@ -80,8 +89,8 @@ def _summary_by(run: RunFolder, measure: Measure) -> RunSummary:
     groups = (values[clusters == number] for number in range(len(run.cluster_names)))
     return replace(
         run.summary,
-        cluster_means=tuple(mean(group) for group in groups),
-        mean=mean(values),
+        cluster_means=tuple(known_mean(group) for group in groups),
+        mean=known_mean(values),
         is_accuracy="accuracy" in measure,
     )
 

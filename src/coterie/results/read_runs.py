@@ -87,7 +87,7 @@ def read_runs(folders: Iterable[Path]) -> Runs:
 
 
 def select_recorded(runs: Iterable[RunFolder], problems: Sequence[str] = ()) -> Runs:
-    """Return the runs that have recorded a round; their problems are added to `problems`."""
+    """Return the runs that have recorded a round; the result has `problems` and their problems."""
     problems = list(problems)
     found = [read for run in runs if (read := _read(run, problems)) is not None]
     return Runs(_name_clusters(_distinct(found, problems)), problems)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -11,8 +10,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from coterie.experiments.run_summary import known_mean
+
 Columns: TypeAlias = dict[str, npt.NDArray[Any]]
 Mask: TypeAlias = npt.NDArray[np.bool_]
+mean = known_mean
 ALL = "all"
 """The name of all peers together, in columns of clusters."""
 CLUSTER, CLUSTER_NAME = "cluster", "cluster_name"
@@ -54,13 +56,6 @@ def with_cluster_names(table: pa.Table, names: Sequence[str]) -> pa.Table:
     called = [cluster_name(cluster, names) for cluster in table[CLUSTER].to_pylist()]
     place = table.column_names.index(CLUSTER) + 1
     return table.add_column(place, CLUSTER_NAME, pa.array(called, pa.string()))
-
-
-def mean(values: npt.ArrayLike) -> float:
-    """Return the mean of the values that are not NaN; NaN if there are none."""
-    known = np.asarray(values, dtype=float)
-    known = known[~np.isnan(known)]
-    return float(known.mean()) if len(known) else math.nan
 
 
 def share(part: npt.NDArray[Any], whole: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
