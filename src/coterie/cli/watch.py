@@ -58,7 +58,7 @@ def watch(
 
     def begin() -> None:
         # Only now, when Ctrl-C works: readers of the address may want to stop at once.
-        _print_address(folder, listening)
+        console.print_message(f"Watch {folder} at {address(listening)}")
         if not folder.exists():
             console.print_message(no_folder_yet(folder))
         console.print_message("Press Ctrl-C to stop watching. The run continues.")
@@ -75,7 +75,7 @@ def show_live(folder: Path, wanted: bool) -> Iterator[None]:
         yield
         return
     from coterie.learning.parallel import can_fork
-    from coterie.reports.live.local_server import open_port
+    from coterie.reports.live.local_server import address, open_port
 
     if not can_fork():
         raise ConfigError(
@@ -84,7 +84,7 @@ def show_live(folder: Path, wanted: bool) -> Iterator[None]:
         )
     listening = open_port()
     child = _start(folder, listening)
-    _print_address(folder, listening)
+    console.print_message(f"Watch {folder} at {address(listening)}")
     listening.close()
     try:
         yield
@@ -123,9 +123,3 @@ def _end(child: int) -> None:
             if time.monotonic() > deadline:
                 os.kill(child, signal.SIGKILL)
             time.sleep(0.02)
-
-
-def _print_address(folder: Path, listening: socket.socket) -> None:
-    from coterie.reports.live.local_server import address
-
-    console.print_message(f"Watch {folder} at {address(listening)}")

@@ -121,12 +121,10 @@ class Experiment:
         self._scenario = added._scenario
 
     @classmethod
-    def open(
-        cls, folder: Path, on_damaged: Callable[[CoterieError], None] | None = None
-    ) -> Experiment:
+    def open(cls, folder: Path, problems: list[str] | None = None) -> Experiment:
         """Open an experiment, or a single run of one.
 
-        With `on_damaged`, runs that cannot be read are reported to it and left out.
+        With `problems`, damaged runs are skipped and their errors are added to this list.
         """
         path = folder / EXPERIMENT
         with explained(f"open {folder}"):
@@ -145,9 +143,9 @@ class Experiment:
             try:
                 runs.append(RunFolder(folder / name, read_config(folder / name / CONFIG)))
             except CoterieError as error:
-                if on_damaged is None:
+                if problems is None:
                     raise
-                on_damaged(error)
+                problems.append(str(error))
         return cls(folder, runs, contents.sweep)
 
     @property

@@ -60,8 +60,7 @@ def origin_of(name: str) -> Origin | None:
 
 def write_origin(folder: Path, name: str) -> None:
     """Write where a run's strategy is defined, unless it is one of Coterie's."""
-    origin = origin_of(name)
-    if origin is not None:
+    if origin := origin_of(name):
         write_text(folder / ORIGIN, json.dumps(asdict(origin), indent=2))
 
 

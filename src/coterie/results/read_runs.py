@@ -148,7 +148,7 @@ def open_runs(folder: Path, problems: list[str]) -> list[RunFolder]:
     if inside := output_folders(folder):
         return [run for each in inside for run in open_runs(each, problems)]
     try:
-        return label_runs(Experiment.open(folder, lambda error: problems.append(str(error))))
+        return label_runs(Experiment.open(folder, problems))
     except CoterieError as error:
         problems.append(str(error))
         inside = [] if (folder / CONFIG).exists() else _folders_with(CONFIG, folder)

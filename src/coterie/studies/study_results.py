@@ -141,7 +141,7 @@ def _finished(folder: Path, problems: list[str]) -> dict[tuple[str, int], _Finis
 
     found = {}
     try:
-        runs = Experiment.open(folder, lambda error: problems.append(str(error))).runs
+        runs = Experiment.open(folder, problems).runs
     except CoterieError as error:
         problems.append(str(error))
         return {}

@@ -50,7 +50,7 @@ def _drawn(gathered: Runs, folders: Sequence[Path]) -> Iterator[tuple[str, Figur
                 yield f"{before}{name}", figure
     for folder in folders:
         try:
-            experiment = Experiment.open(folder, lambda error: None)
+            experiment = Experiment.open(folder, [])
             yield from sweep_figures(experiment).items()
         except CoterieError:
             continue  # what is wrong with it was told when its runs were gathered
