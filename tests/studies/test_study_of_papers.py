@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import numpy as np
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from commands import coterie
 
-from coterie.experiments.config import check_sizes
-from coterie.experiments.experiment import Experiment
+from coterie.experiments.config import RunConfig, check_sizes
 from coterie.experiments.presets import find_preset
 from coterie.experiments.published import published_tables
 from coterie.experiments.run_folder import RunFolder
 from coterie.results.published_comparison import list_departures
-from coterie.runtime.run_tables import read_table
+from coterie.runtime.run_tables import SCHEMAS
 from coterie.studies.base import plan
 from coterie.studies.estimate import seconds_left, work
 from coterie.studies.study_list import find_study
@@ -72,17 +74,32 @@ def test_results_stand_beside_the_published_ones(tmp_path):
     assert (tmp_path / "out" / "results.csv").read_text().count("friends-synthetic") == 2
 
 
-def test_the_estimate_grows_with_the_work_and_learns_from_finished_runs(tmp_path):
-    short = ("--peers", 4, "--rounds", 2, "--strategy", "local", "--threads", 1)
-    assert coterie("run", "digits", *short, "--out", tmp_path / "out").code == 0
-    (run,) = Experiment.open(tmp_path / "out").runs
-    longer = run.config.model_copy(update={"rounds": 5})
-    assert work(longer) == 2 * work(run.config)
-    seconds = run_seconds(run)
-    assert seconds_left([longer], [run], threads=1) == pytest.approx(2 * seconds)
-    assert seconds_left([longer], [run], threads=2) == pytest.approx(seconds)
-    assert seconds_left([longer], [], threads=1) > 0
+def test_the_estimate_grows_with_the_work():
+    short, long = (digits(rounds) for rounds in (99, 199))
+    assert work(long) == 2 * work(short)
+    expected = seconds_left([short], [], threads=1)
+    assert expected > 0
+    assert seconds_left([long, short], [], threads=2) == pytest.approx(1.5 * expected)
 
 
-def run_seconds(run: RunFolder) -> float:
-    return float(np.sum(read_table(run.folder, "timings")["cpu_seconds"].to_numpy()))
+def test_the_estimate_learns_from_finished_runs(tmp_path):
+    run = finished(tmp_path, digits(9_999), seconds=500_000.0)
+    assert seconds_left([digits(19_999)], [run], threads=1) == pytest.approx(1_000_000, rel=0.02)
+
+
+def test_runs_of_a_tiny_model_do_not_make_large_ones_slow(tmp_path):
+    tiny, large = (find_preset(name).config for name in ("friends-synthetic", "dac-cifar-labels"))
+    before = seconds_left([large], [], threads=1)
+    run = finished(tmp_path, tiny, seconds=30.0)
+    assert seconds_left([large], [run], threads=1) == pytest.approx(before, rel=0.5)
+
+
+def digits(rounds: int) -> RunConfig:
+    return find_preset("digits").config.model_copy(update={"rounds": rounds})
+
+
+def finished(folder: Path, config: RunConfig, seconds: float) -> RunFolder:
+    timings = {"round": [0], "wall_seconds": [seconds], "cpu_seconds": [seconds]}
+    table = pa.table(timings, schema=SCHEMAS["timings"])
+    pq.write_table(table, folder / "timings.parquet")
+    return RunFolder(folder, config)

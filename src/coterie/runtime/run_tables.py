@@ -8,6 +8,7 @@ in the folder `NAME/`, named by their first and last round. A table without rows
 from __future__ import annotations
 
 import math
+import os
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -139,9 +140,7 @@ def _read(run: Path, name: str) -> pa.Table:
 
 def read_file(path: Path, name: str, *, use_threads: bool = True) -> pa.Table:
     """Return a table, or a part of it, from its file; columns that it lacks are filled in."""
-    # Opened here: arrow would read a folder as a table, and cannot open names that are not text.
-    with path.open("rb") as file:
-        table = pq.read_table(file, schema=SCHEMAS[name], use_threads=use_threads)
+    table = pq.read_table(_open_file(path), schema=SCHEMAS[name], use_threads=use_threads)
     for place, column in enumerate(table.column_names):
         # A column that is not in the file comes as nulls; single nulls are damage.
         if column in YOUNGER and table[column].null_count == table.num_rows:
@@ -150,6 +149,19 @@ def read_file(path: Path, name: str, *, use_threads: bool = True) -> pa.Table:
         elif table[column].null_count:
             raise StorageError(f"{path} is damaged: values of its column '{column}' are missing.")
     return table
+
+
+def _open_file(path: Path) -> pa.BufferReader:
+    """Return the bytes of a file, in memory of Arrow.
+
+    Opened here: Arrow would read a folder as a table, and cannot open names that are not text.
+    Nothing of Python is handed over: Arrow's threads release it late, and the process would abort
+    (SIGABRT) if the interpreter had ended meanwhile.
+    """
+    with path.open("rb") as file:
+        content = pa.allocate_buffer(os.fstat(file.fileno()).st_size)
+        num_read = file.readinto(memoryview(content))
+    return pa.BufferReader(content.slice(0, num_read))
 
 
 def parts_of(run: Path, name: str) -> list[Path]:

@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 import torch
+from scipy.optimize import nnls
 from torch import nn
 
 from coterie.experiments.config import RunConfig
@@ -14,8 +15,13 @@ from coterie.experiments.run_folder import RunFolder
 from coterie.models.architectures import architecture
 from coterie.runtime.run_tables import read_table
 
-OPERATIONS_PER_SECOND = 4e9
-"""Multiplications of one thread, before anything has been measured."""
+ASSUMED = ((1e13, 0.0, 300.0), (0.0, 1e4, 4.0))
+"""Runs that are assumed beside the finished ones: multiplications, rounds of peers, CPU seconds.
+
+Without them, a study that begins with a tiny model would expect large models to be as slow.
+"""
+SCALES = np.array([1e13, 1e4])
+"""Keep the two columns of the fit of one size."""
 PASSES_OF_TRAINING = 3
 """A step of training does about three times the work of a forward pass."""
 
@@ -49,13 +55,21 @@ def _of_one_sample(name: str) -> int:
     return total
 
 
+def rounds_of_peers(config: RunConfig) -> float:
+    """Return how many rounds all peers of a run do together; each costs time beside its work."""
+    return float((config.rounds + 1) * config.peers.count)
+
+
 def seconds_left(
     waiting: Iterable[RunConfig], finished: Iterable[RunFolder], threads: int
 ) -> float:
     """Return about how many seconds runs will take, measured by those that have finished."""
-    done = seconds = 0.0
+    rows = [*ASSUMED]
     for run in finished:
-        done += work(run.config)
-        seconds += float(np.sum(read_table(run.folder, "timings")["cpu_seconds"].to_numpy()))
-    speed = done / seconds if seconds else OPERATIONS_PER_SECOND
-    return sum(map(work, waiting)) / speed / threads
+        seconds = float(np.sum(read_table(run.folder, "timings")["cpu_seconds"].to_numpy()))
+        rows.append((work(run.config), rounds_of_peers(run.config), seconds))
+    costs = np.array(rows)
+    speeds, _ = nnls(costs[:, :2] / SCALES, costs[:, 2])
+    return float(
+        sum(np.dot((work(run), rounds_of_peers(run)) / SCALES, speeds) for run in waiting) / threads
+    )
