@@ -111,8 +111,8 @@ def _results_of(setting: Setting, finished: dict[tuple[str, int], _Finished]) ->
             if name != label:
                 continue
             harmed = math.nan
-            if (alone := finished.get((LOCAL, seed))) and label != LOCAL:
-                harmed = harmed_share(run.tests, alone.tests, is_accuracy=run.result.is_accuracy)
+            if (local := finished.get((LOCAL, seed))) and label != LOCAL:
+                harmed = harmed_share(run.tests, local.tests, is_accuracy=run.result.is_accuracy)
             clean = finished.get((label.removesuffix(f"-{run.poison.kind}"), seed))
             lost = _lost(run, clean) if clean is not None and clean is not run else math.nan
             about = replace(run.result, setting=setting.name, group=setting.group)
@@ -120,10 +120,10 @@ def _results_of(setting: Setting, finished: dict[tuple[str, int], _Finished]) ->
     return found
 
 
-def harmed_share(ours: Values, alone: Values, *, is_accuracy: bool) -> float:
+def harmed_share(ours: Values, local: Values, *, is_accuracy: bool) -> float:
     """Return the share of peers that end worse than Local by more than `HARM`."""
-    worse = alone - ours > HARM if is_accuracy else ours > alone * (1 + HARM)
-    return mean(np.where(np.isnan(ours) | np.isnan(alone), np.nan, worse))
+    worse = local - ours > HARM if is_accuracy else ours > local * (1 + HARM)
+    return mean(np.where(np.isnan(ours) | np.isnan(local), np.nan, worse))
 
 
 def _lost(poisoned: _Finished, clean: _Finished) -> float:
