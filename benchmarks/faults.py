@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from coterie.benchmarking.machine import machine
+from coterie.benchmarking.machine import describe_machine
 
 ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results"
@@ -72,7 +72,7 @@ def run(name: str) -> dict[str, Any]:
 
 def keep(results: dict[str, dict[str, Any]]) -> None:
     """Add to what was kept today."""
-    about = machine()
+    about = describe_machine()
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{about['date']}-faults.json"
     before = json.loads(path.read_text())["results"] if path.exists() else {}

@@ -30,7 +30,7 @@ import zstandard
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
 from coterie.cli import console
-from coterie.models.layout import Entry, Layout
+from coterie.models.layout import Layout, LayoutEntry
 from coterie.peer.refusals import Refused
 from coterie.peer.wire.model import Model, Part
 from coterie.peer.wire.payload import Encoding, encode
@@ -142,10 +142,10 @@ def make_cases() -> list[Case]:
 
 def layout_of(shapes: list[tuple[str, tuple[int, ...]]]) -> Layout:
     """Return a layout of tensors of these names and shapes."""
-    entries: list[Entry] = []
+    entries: list[LayoutEntry] = []
     for name, shape in shapes:
         start = entries[-1].stop if entries else 0
-        entries.append(Entry(name, shape, start, start + math.prod(shape), 0, True))
+        entries.append(LayoutEntry(name, shape, start, start + math.prod(shape), 0, True))
     return Layout(tuple(entries), 1)
 
 

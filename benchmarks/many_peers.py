@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 import psutil
 
-from coterie.benchmarking.machine import machine
-from coterie.data.peer_datasets import World
+from coterie.benchmarking.machine import describe_machine
+from coterie.data.peer_datasets import PeerDatasets
 from coterie.data.pools import PeerSamples, Samples
 from coterie.data.scenario import Scenario
 from coterie.experiments.config import RunConfig, build_model, make_scenario
@@ -42,7 +42,7 @@ NUM_IMAGES = 25
 SIZES = (100, 1000, 10_000, 100)
 
 
-class Crowd(World):
+class Crowd(PeerDatasets):
     """Many peers that draw their images from those of a few."""
 
     def __init__(self, few: Scenario, num_peers: int) -> None:
@@ -62,9 +62,9 @@ class Crowd(World):
         """Peers belong to the clusters in turn."""
         return np.arange(self.num_peers) % NUM_CLUSTERS
 
-    def enter(self, step: int) -> list[PeerSamples]:
+    def load_step(self, step: int) -> list[PeerSamples]:
         """Let every peer draw."""
-        few = self._few.enter(step)
+        few = self._few.load_step(step)
         return [self._draw(few[peer % NUM_CLUSTERS], peer) for peer in range(self.num_peers)]
 
     def _draw(self, cluster: PeerSamples, peer: int) -> PeerSamples:
@@ -129,12 +129,12 @@ def measure(num_peers: int, strategy: str, threads: int, root: str | None) -> di
     }
 
 
-def _rounds(config: RunConfig, world: World, threads: int) -> list[float]:
+def _rounds(config: RunConfig, datasets: PeerDatasets, threads: int) -> list[float]:
     """Return the CPU seconds of each round."""
     seconds = []
     with Simulation(
-        world,
-        lambda: build_model(config, world.num_outputs),
+        datasets,
+        lambda: build_model(config, datasets.num_outputs),
         lambda: make_strategy(config.strategy["name"], config.strategy_options()),
         config,
         threads=threads,
@@ -155,7 +155,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--save", action="store_true")
     options = parser.parse_args()
-    report = machine() | {"threads": options.threads, "strategy": options.strategy}
+    report = describe_machine() | {"threads": options.threads, "strategy": options.strategy}
     report["results"] = []
     for num_peers in SIZES:
         # Each in a process of its own, so that no memory is left over from the one before.

@@ -21,7 +21,7 @@ import numpy as np
 from keeping import show
 from torch import nn
 
-from coterie.benchmarking.machine import machine
+from coterie.benchmarking.machine import describe_machine
 from coterie.models.layout import Layout
 from coterie.peer.discovery.address_book import AddressBook
 from coterie.peer.refusals import Refused
@@ -70,7 +70,7 @@ def main() -> None:
 def report(pulled: list[PulledModel], options: argparse.Namespace) -> None:
     """Print what was measured."""
     speeds = [each.num_bytes / each.seconds / 1e6 for each in pulled]
-    figures: dict[str, Any] = machine() | {
+    figures: dict[str, Any] = describe_machine() | {
         "precision": options.precision,
         "compression": options.compression,
         "megabytes": round(pulled[0].num_bytes / 1e6, 1),

@@ -26,14 +26,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from keeping import show
 
-from coterie.benchmarking.machine import machine
+from coterie.benchmarking.machine import describe_machine
 from coterie.experiments.config import RunConfig, apply_changes
 from coterie.experiments.experiment import Experiment
 from coterie.experiments.presets import find_preset
 from coterie.experiments.run_folder import RunFolder
 from coterie.experiments.run_summary import summarise
 from coterie.randomness import generator
-from coterie.runtime.estimates import recorded_peers
+from coterie.runtime.estimate_records import recorded_peers
 from coterie.runtime.round import MEASURES
 from coterie.runtime.run_tables import SCHEMAS
 
@@ -60,7 +60,7 @@ def main() -> None:
             make_runs(folder, num_peers, given.rounds, given.seeds)
             pages.append({"runs": "made up", **measure(folder)})
     pages += [{"runs": "real", **measure(folder)} for folder in given.runs]
-    report = machine() | {"pages": pages}
+    report = describe_machine() | {"pages": pages}
     show(report, "report", save=given.save)
 
 

@@ -40,7 +40,7 @@ import numpy as np
 import yaml
 from keeping import RESULTS, show
 
-from coterie.benchmarking.machine import machine
+from coterie.benchmarking.machine import describe_machine
 from coterie.experiments.config import make_scenario
 from coterie.experiments.presets import find_preset
 from coterie.models.architectures import architecture
@@ -254,7 +254,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 def kept_today() -> dict[str, Any]:
     """Return the results that were measured on the same day."""
-    path = RESULTS / f"{machine()['date']}-{NAME}.json"
+    path = RESULTS / f"{describe_machine()['date']}-{NAME}.json"
     return dict(json.loads(path.read_text())["results"]) if path.exists() else {}
 
 
@@ -279,7 +279,7 @@ def main() -> None:
     if options.save:
         results = kept_today() | results
     barred = [results[name]["ratio"] for name in results if name.split(",")[0] in BARRED]
-    figures = machine() | {
+    figures = describe_machine() | {
         "strategy": options.strategy,
         "seconds_between_rounds": options.every,
         "bar": BAR,

@@ -36,7 +36,7 @@ import psutil
 import pyarrow.compute as pc
 from keeping import show
 
-from coterie.benchmarking.machine import machine
+from coterie.benchmarking.machine import describe_machine
 from coterie.experiments.config import RunConfig, parse_change
 from coterie.experiments.experiment import Experiment
 from coterie.experiments.presets import find_preset
@@ -96,7 +96,7 @@ def main() -> None:
     given = dict(parse_change(text) for text in options.set)
     measure = {"memory": memory, "overhead": overhead, "accuracy": accuracy}[options.part]
     load = os.getloadavg()[0]
-    figures = machine() | {
+    figures = describe_machine() | {
         "peers": changes["peers.count"],
         "rounds": changes["rounds"],
         "changed": given,

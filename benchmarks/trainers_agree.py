@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow.compute as pc
 from keeping import show
 
-from coterie.benchmarking.machine import machine
+from coterie.benchmarking.machine import describe_machine
 from coterie.experiments.config import RunConfig, parse_change
 from coterie.experiments.experiment import Experiment, run_name
 from coterie.experiments.presets import find_preset
@@ -47,7 +47,7 @@ def main() -> None:
     if options.data_root:
         changes["data.root"] = options.data_root
     given = dict(parse_change(text) for text in options.set)
-    figures = machine() | {
+    figures = describe_machine() | {
         "preset": PRESET,
         "strategy": STRATEGY,
         "peers": options.peers,

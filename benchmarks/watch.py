@@ -27,7 +27,7 @@ import psutil
 import pyarrow.parquet as pq
 from keeping import show
 
-from coterie.benchmarking.machine import machine
+from coterie.benchmarking.machine import describe_machine
 
 
 def main() -> None:
@@ -45,7 +45,7 @@ def main() -> None:
         for is_watched in (False, True):
             found[is_watched].append(measure(options, is_watched))
     alone, watched = found[False], found[True]
-    about = machine()
+    about = describe_machine()
     report: dict[str, Any] = about | {
         "preset": options.preset,
         "rounds": options.rounds,

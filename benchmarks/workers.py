@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from coterie.data.pools import Pool, Samples
-from coterie.learning.parallel import ParallelTrainer
+from coterie.learning.parallel_trainer import ParallelTrainer
 from coterie.learning.settings import TrainingSettings
 from coterie.learning.torch_trainer import TorchTrainer
 from coterie.learning.trainer import ModelReference, TrainJob, Workspace

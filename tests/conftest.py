@@ -1,4 +1,4 @@
-"""Small real worlds that many tests share."""
+"""Small data and simulations that many tests share."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from markers import check_names, mark
 from signals_of_a_terminal import heed_signals
+from small_runs import classify, small_module
 from torch import nn
-from worlds import classify, small_module
 
-from coterie.data.peer_arrays import OwnData, PeerData
+from coterie.data.peer_arrays import PeerArrays, PeerData
 from coterie.runtime.settings import SimulationSettings
 from coterie.simulation.simulation import Simulation
 from coterie.strategies import STRATEGIES
@@ -44,23 +44,23 @@ def _forget_own_strategies() -> Iterator[None]:
 
 
 @pytest.fixture
-def make_world() -> Callable[..., OwnData]:
-    """Return a maker of worlds: one number of training samples per peer, two clusters in turn."""
+def make_datasets() -> Callable[..., PeerArrays]:
+    """Return a maker of datasets: one number of training samples per peer, two clusters in turn."""
 
-    def make(sizes: list[int], *, seed: int = 0) -> OwnData:
+    def make(sizes: list[int], *, seed: int = 0) -> PeerArrays:
         rng = np.random.default_rng(seed)
         clusters = [peer % 2 for peer in range(len(sizes))]
         peers = [
             PeerData(classify(rng, c, n), classify(rng, c, 12), classify(rng, c, 40))
             for c, n in zip(clusters, sizes, strict=True)
         ]
-        return OwnData(peers, clusters)
+        return PeerArrays(peers, clusters)
 
     return make
 
 
 @pytest.fixture
-def make_simulation(make_world) -> Callable[..., Simulation]:
+def make_simulation(make_datasets) -> Callable[..., Simulation]:
     """Return a maker of small simulations that train in-process."""
 
     def make(
@@ -72,7 +72,7 @@ def make_simulation(make_world) -> Callable[..., Simulation]:
         **settings: object,
     ) -> Simulation:
         return Simulation(
-            make_world(sizes or [16] * 6),
+            make_datasets(sizes or [16] * 6),
             module,
             strategy,
             SimulationSettings(**{"rounds": 3, **settings}),

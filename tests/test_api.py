@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 from docstrings import check, examples
+from small_runs import CLASSES, FEATURES, classify, small_module
 from torch import nn
-from worlds import CLASSES, FEATURES, classify, small_module
 
 import coterie
 import coterie.api

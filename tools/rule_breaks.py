@@ -243,7 +243,7 @@ BREAKS = (
     ),
     _break(
         "draws of strategies depend on the round",
-        "test_reproducibility test_rounds test_checkpoint test_requests",
+        "test_reproducibility test_rounds test_checkpoints test_requests",
         'generator(seed, "strategy", self._state.keys[peer], now.number)',
         'generator(seed, "strategy", self._state.keys[peer])',
     ),
@@ -279,7 +279,7 @@ BREAKS = (
     ),
     _break(
         "a probe and a lost model count as sent",
-        "test_exchanges test_requests",
+        "test_exchange_log test_requests",
         'np.ones(len(columns["sender"]), dtype=bool)',
         'columns["delivered"]',
     ),

@@ -127,18 +127,18 @@ def simulate(
         check_threads,
         strategy_factory,
     )
-    from coterie.data.peer_arrays import OwnData
+    from coterie.data.peer_arrays import PeerArrays
     from coterie.experiments.run_summary import summarise
     from coterie.runtime.loop import run_to_end
     from coterie.runtime.recorder import Recorder
     from coterie.simulation.result_warnings import find_warnings
     from coterie.simulation.simulation import Simulation
 
-    world = OwnData(check_peers(peers), clusters)
+    datasets = PeerArrays(check_peers(peers), clusters)
     make = strategy_factory(strategy)
     recorder = Recorder()
     with Simulation(
-        world,
+        datasets,
         check_build(build),
         make,
         check_settings(settings),
@@ -156,8 +156,8 @@ def simulate(
                     metrics,
                     make().name,
                     simulation.settings.seed,
-                    world.cluster_names,
-                    is_accuracy=world.is_classification,
+                    datasets.cluster_names,
+                    is_accuracy=datasets.is_classification,
                 ),
                 warnings=find_warnings(simulation, metrics),
             ),

@@ -12,7 +12,7 @@ from torch import nn
 from coterie.data.peer_arrays import PARTS, PeerData
 from coterie.errors import ConfigError, DataError
 from coterie.runtime.settings import SimulationSettings
-from coterie.settings import checked
+from coterie.settings import parse_settings
 from coterie.strategies import DEFAULT_STRATEGY, ServerStrategy, Strategy, make_strategy
 from coterie.strategies.catalogue import check_options
 
@@ -92,7 +92,7 @@ def check_settings(settings: SettingsArgument) -> SimulationSettings:
     if isinstance(settings, SimulationSettings):
         return settings
     if isinstance(settings, Mapping):
-        return checked(SimulationSettings, settings)
+        return parse_settings(SimulationSettings, settings)
     raise ConfigError(
         f"settings is {_describe(settings)}, but must be SimulationSettings or a dict, such as "
         "{'rounds': 20}."
@@ -118,8 +118,9 @@ def _peer_data(number: int, peer: PeerArgument) -> PeerData:
     if isinstance(peer, Mapping) and set(peer) == set(PARTS):
         return PeerData(**peer)
     raise DataError(
-        f"Peer {number} is {_describe(peer)}, but must be PeerData(train=…, validation=…, test=…), "
-        "where each part is (inputs, targets)."
+        f"Peer {number} is {_describe(peer)}, but must be PeerData(train=…, validation=…, test=…). "
+        "Each part is a pair (inputs, targets). A tuple of the three parts works too, and a dict "
+        "with their names."
     )
 
 

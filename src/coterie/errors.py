@@ -1,12 +1,12 @@
-"""What can go wrong, for people: every error says what was wrong, what was expected, what to do.
+"""The errors for users. Each says what is wrong, what was expected, and what to do.
 
 CoterieError                 exit code
 ├── ConfigError              2   a setting, name or option that cannot work
-├── DataError                3   data that is missing, damaged or does not fit
+├── DataError                3   data that are missing, damaged or do not fit
 ├── StorageError             4   a file or folder that cannot be read or written
-├── TrainingError            5   training that produced something unusable
-│   └── WorkerDied           5   a process that was killed, most likely for want of memory
-└── StrategyError            6   a strategy that broke the rules of the requests
+├── TrainingError            5   training with an unusable result
+│   └── WorkerDied           5   a process that was killed, most likely because memory ran out
+└── StrategyError            6   a strategy that makes an invalid request
 
 Interrupted                  130 Ctrl-C, SIGTERM or SIGHUP asked to stop: not an error
 """
@@ -19,7 +19,7 @@ from typing import ClassVar
 
 
 class CoterieError(Exception):
-    """Something a user can act on; shown as one message, never as a traceback."""
+    """An error that a user can correct; shown as a message, without a traceback."""
 
     exit_code: ClassVar[int] = 1
 
@@ -31,7 +31,7 @@ class ConfigError(CoterieError):
 
 
 class DataError(CoterieError):
-    """Data that is missing, damaged or does not fit what was asked."""
+    """Data that are missing, damaged or do not fit the model or the settings."""
 
     exit_code = 3
 
@@ -43,33 +43,33 @@ class StorageError(CoterieError):
 
 
 class TrainingError(CoterieError):
-    """Training that produced something unusable, such as NaN weights."""
+    """Training with an unusable result, such as NaN weights."""
 
     exit_code = 5
 
 
-class WorkerDied(TrainingError):  # noqa: N818 — what happened says more than -Error
+class WorkerDied(TrainingError):  # noqa: N818 — a name with "Error" would say less
     """A worker process that was killed, most likely because memory ran out."""
 
 
 class StrategyError(CoterieError):
-    """A strategy that broke the rules, such as choosing itself or weights that do not sum to 1."""
+    """A strategy that makes an invalid request, such as merge weights that do not sum to 1."""
 
     exit_code = 6
 
 
 class Interrupted(BaseException):
-    """Ctrl-C, SIGTERM or SIGHUP asked to stop; what was computed is kept.
+    """Ctrl-C, SIGTERM or SIGHUP asked to stop; finished rounds are kept.
 
-    It may come at any moment, also within code that survives every `Exception`, such as an import
-    that is tried: there it would be lost.
+    It is no `Exception`, because code that catches every `Exception`, such as around an optional
+    import, would lose it.
     """
 
     exit_code: ClassVar[int] = 130
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """Return " Did you mean 'x'?" for the nearest known word, followed by all that are known."""
+def suggest(word: str, known: Iterable[str]) -> str:
+    """Return " Did you mean 'x'?" for the nearest known name, and the list of all known names."""
     names = sorted(known)
     close = difflib.get_close_matches(word.lower(), names, n=1, cutoff=0.5)
     hint = f" Did you mean '{close[0]}'?" if close else ""
@@ -77,11 +77,11 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def only_peers(count: int) -> str:
-    """Return the words for a network that has fewer peers than something needs."""
+    """Return the beginning of a message about a small network: "There are only 3 peers"."""
     return "There is only 1 peer" if count == 1 else f"There are only {count} peers"
 
 
-def in_plain_words(message: str) -> str:
-    """Return what pydantic says of a value in the words of a user."""
+def simplify(message: str) -> str:
+    """Return a message of pydantic in plain words."""
     message = message.removeprefix("Value error, ").split(", unable to parse")[0]
     return message.replace("Input should be", "it should be").replace("integer", "whole number")

@@ -1,7 +1,7 @@
-"""Every random draw comes from a generator keyed by (seed, purpose, peer, round).
+"""Random generators, each with a key: (seed, purpose, peer, round).
 
-So two strategies see the same data and the same start, adding a strategy changes nobody's results,
-and results do not depend on threads, processes or the order in which things happen.
+Every random draw uses one of them. So all strategies see the same data and the same initial models,
+a new strategy changes no results, and results do not depend on threads, processes or their order.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ Key = int | str
 
 
 def key_bits(seed: int, purpose: str, *key: Key) -> int:
-    """Return 128 well-mixed bits that depend on every part of the key."""
-    # A numpy integer is the same key as a plain one, though it is written differently.
+    """Return 128 random bits that depend on all parts of the key."""
+    # A numpy integer gives the same key as a Python integer, although their texts differ.
     parts = [part if isinstance(part, str) else int(part) for part in key]
     text = repr((int(seed), purpose, *parts)).encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=16).digest(), "little")
 
 
 def generator(seed: int, purpose: str, *key: Key) -> np.random.Generator:
-    """Return the generator of one purpose; equal keys give equal streams."""
+    """Return the generator of a key; equal keys give equal streams."""
     return np.random.Generator(np.random.Philox(key=key_bits(seed, purpose, *key)))

@@ -1,4 +1,4 @@
-"""Settings: the base of every group, and how mistakes in them are explained."""
+"""The base class of all settings, and errors for mistakes in them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
-from coterie.errors import ConfigError, in_plain_words, nearest
+from coterie.errors import ConfigError, simplify, suggest
 
 MAX_INTEGER = 2**63 - 1
 """The largest whole number that tables and compiled code can hold."""
@@ -24,25 +24,25 @@ def check_integers(value: Any) -> None:
 
 
 class Settings(BaseModel):
-    """The base of every group of settings: a typo is an error."""
+    """The base class of all groups of settings; unknown names are errors."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
     )
 
     def __init__(self, *unnamed: Any, **values: Any) -> None:
-        """Check values that are given in Python; mistakes become a ConfigError."""
+        """Check the values; mistakes are a ConfigError."""
         if unnamed:
             name = next(iter(type(self).model_fields))
             raise ConfigError(
-                f"{type(self).__name__} takes settings by name, such as {name}={unnamed[0]!r}."
+                f"{type(self).__name__} needs the names of settings, such as {name}={unnamed[0]!r}."
             )
         try:
             super().__init__(**values)
         except ValidationError as error:
             raise _as_config_error(error, type(self)) from None
 
-    # What is read from files keeps pydantic's own way, which knows where in a file a mistake is.
+    # Settings from files keep pydantic's own errors, which know the position in the file.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     @field_validator("*")
@@ -53,13 +53,13 @@ class Settings(BaseModel):
 
 
 _LONGEST_SHOWN = 300
-Kind = TypeVar("Kind", bound=Settings)
+Group = TypeVar("Group", bound=Settings)
 
 
-def checked(
-    kind: type[Kind], settings: Mapping[str, Any], context: Mapping[str, Any] | None = None
-) -> Kind:
-    """Return checked settings; mistakes become a ConfigError that says what to do."""
+def parse_settings(
+    kind: type[Group], settings: Mapping[str, Any], context: Mapping[str, Any] | None = None
+) -> Group:
+    """Return settings from a mapping; mistakes are a ConfigError that says what to do."""
     try:
         return kind.model_validate(settings, context=context)
     except ValidationError as error:
@@ -76,7 +76,7 @@ _EXPECTED = {
     "dict_type": "a group of settings, such as {key: value}",
     "tuple_type": "a list, such as [a, b]",
 }
-"""What pydantic would explain in words of Python."""
+"""Plain words for errors that pydantic describes with Python types."""
 
 
 def _explain(error: dict[str, Any], root: type[BaseModel]) -> str:
@@ -87,14 +87,14 @@ def _explain(error: dict[str, Any], root: type[BaseModel]) -> str:
             _, group = _at(tuple(error["loc"][:-1]), root)
             known = group.model_fields if _is_model(group) else ()
             name = str(error["loc"][-1])
-            if found := keys_named(root, name):
+            if found := find_keys(root, name):
                 return f"There is no setting '{where}'. Did you mean {' or '.join(found)}?"
-            return f"There is no setting '{where}'.{nearest(name, known)}"
+            return f"There is no setting '{where}'.{suggest(name, known)}"
         case "missing":
             return f"The setting '{where}' is missing."
         case "union_tag_invalid":
             tag = str(error["ctx"]["tag"])
-            return f"{where}.kind = '{tag}' cannot be used.{nearest(tag, _kinds(kind))}"
+            return f"{where}.kind = '{tag}' cannot be used.{suggest(tag, _kinds(kind))}"
         case "union_tag_not_found":
             known = ", ".join(_kinds(kind))
             shown = _shown(given)
@@ -105,20 +105,20 @@ def _explain(error: dict[str, Any], root: type[BaseModel]) -> str:
         expected = f"a group of settings: {', '.join(names)}. Set one, such as {where}.{names[0]}=…"
     elif error["type"] == "tuple_type" and isinstance(given, str | int | float):
         expected = f"a list, such as [{given}]"
-    message = f"expected {expected}" if expected else in_plain_words(error["msg"])
+    message = f"expected {expected}" if expected else simplify(error["msg"])
     return f"{where} = {_shown(given)} cannot be used: {message}."
 
 
 def _shown(given: object) -> str:
-    """Return a value as it can be said in a sentence."""
+    """Return a value as text, shortened."""
     text = repr(given)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
 def _at(place: tuple[int | str, ...], root: type[BaseModel]) -> tuple[str, Any]:
-    """Return the dotted key of a place that pydantic named, and the type of what is there.
+    """Return the dotted key of a location from pydantic, and the type of the setting.
 
-    Pydantic puts the kind of a union into the place; a user does not.
+    Pydantic's locations have the kind of a union as a part; users' keys do not.
     """
     kind: Any = root
     keys = []
@@ -133,23 +133,23 @@ def _at(place: tuple[int | str, ...], root: type[BaseModel]) -> tuple[str, Any]:
 
 
 def _kinds(union: Any) -> dict[str, Any]:
-    """Return the members of a union of settings by their kinds."""
+    """Return the members of a union of settings, by kind."""
     members = [member for member in typing.get_args(union) if _is_model(member)]
     return {m.model_fields["kind"].default: m for m in members if "kind" in m.model_fields}
 
 
 _SHORT = {"lr": "learning_rate", "bs": "batch_size", "wd": "weight_decay", "arch": "name"}
-"""What people call settings elsewhere."""
+"""Short names of settings in other libraries."""
 
 
-def keys_named(root: type[BaseModel], name: str) -> list[str]:
-    """Return the dotted keys of the settings of a name, or of one that is short for it."""
+def find_keys(root: type[BaseModel], name: str) -> list[str]:
+    """Return the dotted keys of settings with this name, or with the name that it abbreviates."""
     wanted = _SHORT.get(name, name)
     return [key for key in _keys(root) if key.rpartition(".")[2] == wanted and key != name]
 
 
 def _keys(kind: type[BaseModel], group: str = "") -> Iterator[str]:
-    """Return the dotted keys of all single settings in groups that have but one kind."""
+    """Yield the dotted keys of all settings, except in unions."""
     for name, field in kind.model_fields.items():
         if _is_model(field.annotation):
             yield from _keys(field.annotation, f"{group}{name}.")  # type: ignore[arg-type]

@@ -9,8 +9,8 @@ from typing import get_args
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from poisoned_peers import own_data, who
-from worlds import assert_same_table, drifting, metrics_of, small_module
+from poisoned_peers import peers_with_flipped_labels, poisoned_numbers
+from small_runs import assert_same_table, drifting_simulation, metrics_of, small_module
 
 from coterie.attacks.poison_settings import PoisonKind, PoisonSettings
 from coterie.attacks.poisoning import poisoned_peers
@@ -48,7 +48,7 @@ def test_who_is_poisoned_depends_on_the_seed_alone(make_simulation):
     ):
         poison = PoisonSettings(kind=kind, count=5)
         with make_simulation(strategy, [8] * 20, seed=seed, poison=poison) as simulation:
-            drawn.append(who(simulation))
+            drawn.append(poisoned_numbers(simulation))
     assert [len(each) for each in drawn] == [5] * 4
     assert drawn[0] == drawn[1]
     assert drawn[0] != drawn[2] != drawn[3] != drawn[0]
@@ -66,19 +66,19 @@ def test_who_is_poisoned_depends_on_the_seed_alone(make_simulation):
         ({"count": 0}, 0),
     ],
 )
-def test_how_many_are_poisoned(make_world, settings, expected):
+def test_how_many_are_poisoned(make_datasets, settings, expected):
     """Of 15 peers, 8 in the first cluster; rounded to the nearest."""
-    world = make_world([8] * 15)
-    poisoned = poisoned_peers(PoisonSettings(kind="noise", **settings), world, 0)
+    datasets = make_datasets([8] * 15)
+    poisoned = poisoned_peers(PoisonSettings(kind="noise", **settings), datasets, 0)
     assert poisoned.sum() == expected
     if "cluster" in settings:
-        assert (world.clusters(0)[poisoned] == settings["cluster"]).all()
+        assert (datasets.clusters(0)[poisoned] == settings["cluster"]).all()
 
 
-def test_more_poison_is_more_of_the_same(make_world):
-    world = make_world([8] * 15)
+def test_more_poison_is_more_of_the_same(make_datasets):
+    datasets = make_datasets([8] * 15)
     few, many = (
-        poisoned_peers(PoisonSettings(kind="noise", count=count), world, 0) for count in (3, 6)
+        poisoned_peers(PoisonSettings(kind="noise", count=count), datasets, 0) for count in (3, 6)
     )
     assert many[few].all()
 
@@ -110,7 +110,7 @@ def test_going_on_later_changes_nothing(kind, schedule, stop_after):
     poison = PoisonSettings(kind=kind, count=2, from_round=2)
 
     def make() -> Simulation:
-        return drifting(lambda: DAC(fetches=2), schedule=schedule, poison=poison)
+        return drifting_simulation(lambda: DAC(fetches=2), schedule=schedule, poison=poison)
 
     with make() as whole, make() as second:
         for _ in range(stop_after + 1):
@@ -132,7 +132,7 @@ def test_going_on_later_changes_nothing(kind, schedule, stop_after):
 def test_only_the_honest_are_measured(make_simulation):
     poison = PoisonSettings(kind="noise", count=2, from_round=3)
     with make_simulation(Local, rounds=4, test_every=2, poison=poison) as simulation:
-        bad = who(simulation)
+        bad = poisoned_numbers(simulation)
         metrics = metrics_of(simulation)
     is_bad = np.isin(metrics["peer"].to_numpy(), bad)
     np.testing.assert_array_equal(metrics["poisoned"].to_numpy(), is_bad)
@@ -167,16 +167,16 @@ def test_the_summary_is_of_the_honest(tmp_path):
     config = digits(**{"poison.kind": "sign-flip", "poison.share": 0.4})
     run = RunFolder(tmp_path / "run", config)
     run.create_folder()
-    world = make_scenario(config)
-    execute(run, lambda: world, threads=1, tell=len, how_to_continue="")
-    poisoned = poisoned_peers(config.poison, world, 0)
+    scenario = make_scenario(config)
+    execute(run, lambda: scenario, threads=1, tell=len, how_to_continue="")
+    poisoned = poisoned_peers(config.poison, scenario, 0)
     assert poisoned.sum() == 3
     accuracies = read_table(run.folder, "metrics")["test_accuracy"].to_numpy()[-8:]
     np.testing.assert_array_equal(np.isnan(accuracies), poisoned)
     assert run.read_summary().mean == pytest.approx(accuracies[~poisoned].mean())
     with Simulation(
-        world,
-        lambda: build_model(config, world.num_outputs),
+        scenario,
+        lambda: build_model(config, scenario.num_outputs),
         lambda: Random(fetches=2),
         config,
         tell=len,
@@ -239,8 +239,8 @@ def test_a_share_without_a_kind_is_no_mistake():
         ({"count": 7}, Local, "poison.count is 7, but there are only 6 peers. Use at most 6"),
         ({"count": 4, "cluster": 1}, Local, "only 3 peers that begin in cluster 1"),
         ({"share": 0.5, "cluster": 2}, Local, "poison.cluster is 2, but the 2 true clusters are"),
-        ({"share": 1}, Local, "leave none of the 6 peers honest"),
-        ({"share": 0.5}, FedAvg, "strategy 'fedavg' has a server in the middle"),
+        ({"share": 1}, Local, "leaves none of the 6 peers honest"),
+        ({"share": 0.5}, FedAvg, "strategy 'fedavg' has a server"),
     ],
 )
 def test_poison_that_does_not_fit_the_peers(make_simulation, poison, strategy, message):
@@ -251,7 +251,7 @@ def test_poison_that_does_not_fit_the_peers(make_simulation, poison, strategy, m
 def test_nobody_is_deluded_where_there_is_one_cluster():
     settings = SimulationSettings(poison=PoisonSettings(kind="delusional", count=1))
     with pytest.raises(ConfigError, match="needs at least two true clusters"):
-        Simulation(own_data([], regression=False), small_module, Local, settings)
+        Simulation(peers_with_flipped_labels([], regression=False), small_module, Local, settings)
 
 
 def test_real_peers_cannot_be_poisoned():

@@ -7,9 +7,9 @@ from functools import partial
 import numpy as np
 import pytest
 from plans import drive
-from poisoned_peers import honest, own_data, who
+from poisoned_peers import honest_numbers, peers_with_flipped_labels, poisoned_numbers
+from small_runs import drifting_simulation, metrics_of, small_module
 from torch import nn
-from worlds import drifting, metrics_of, small_module
 
 from coterie.attacks.impostors import Liar
 from coterie.attacks.poison_settings import PoisonSettings
@@ -34,12 +34,13 @@ def test_sign_flip_publishes_the_update_with_its_sign_flipped(make_simulation, s
         lambda: Random(fetches=2), rounds=4, poison=poison, schedule=schedule
     ) as simulation:
         state = simulation.state
-        bad = who(simulation)
+        bad = poisoned_numbers(simulation)
         while not simulation.finished:
             published, before = state.published.copy(), state.current.copy()
             now = simulation.advance()
             np.testing.assert_array_equal(
-                state.published[honest(simulation)], state.current[honest(simulation)]
+                state.published[honest_numbers(simulation)],
+                state.current[honest_numbers(simulation)],
             )
             if now.number < 2:
                 np.testing.assert_array_equal(state.published, state.current)
@@ -59,7 +60,7 @@ def test_sign_flip_publishes_the_update_with_its_sign_flipped(make_simulation, s
 def test_sign_flip_of_a_model_that_merges_nothing_is_exact(make_simulation):
     poison = PoisonSettings(kind="sign-flip", count=1)
     with make_simulation(Local, poison=poison) as simulation:
-        state, (bad,) = simulation.state, who(simulation)
+        state, (bad,) = simulation.state, poisoned_numbers(simulation)
         simulation.advance()
         while not simulation.finished:
             before = state.current[bad].copy()
@@ -77,7 +78,7 @@ def test_noise_is_as_wide_as_each_tensor_and_new_for_each_peer_and_round(make_si
             np.testing.assert_array_equal(state.published, state.current)
         while not simulation.finished:
             simulation.advance()
-            for peer in who(simulation):
+            for peer in poisoned_numbers(simulation):
                 noise = state.published[peer] - state.current[peer]
                 for entry in state.layout.entries:
                     part = slice(entry.start, entry.stop)
@@ -89,14 +90,14 @@ def test_noise_is_as_wide_as_each_tensor_and_new_for_each_peer_and_round(make_si
                 1, abs=0.25
             )
         np.testing.assert_array_equal(
-            state.published[honest(simulation)], state.current[honest(simulation)]
+            state.published[honest_numbers(simulation)], state.current[honest_numbers(simulation)]
         )
 
 
 def test_absent_peers_neither_ask_nor_answer_nor_train(make_simulation):
     poison = PoisonSettings(kind="absent", count=2, from_round=2)
     with make_simulation(lambda: Random(fetches=5), rounds=4, poison=poison) as simulation:
-        bad = who(simulation)
+        bad = poisoned_numbers(simulation)
         while not simulation.finished:
             before = simulation.state.current.copy()
             now = simulation.advance()
@@ -110,7 +111,7 @@ def test_absent_peers_neither_ask_nor_answer_nor_train(make_simulation):
                 np.testing.assert_array_equal(simulation.state.current[bad], before[bad])
 
 
-def test_what_is_not_trained_stays_as_it_is(make_world):
+def test_what_is_not_trained_stays_as_it_is(make_datasets):
     """Noise would make variances negative, and models of NaN of the honest who merge them."""
 
     def build():
@@ -118,7 +119,7 @@ def test_what_is_not_trained_stays_as_it_is(make_world):
 
     poison = PoisonSettings(kind="noise", count=1)
     settings = SimulationSettings(rounds=1, poison=poison)
-    with Simulation(make_world([8] * 2), build, Local, settings, tell=len) as simulation:
+    with Simulation(make_datasets([8] * 2), build, Local, settings, tell=len) as simulation:
         metrics_of(simulation)
         state = simulation.state
         buffers = [entry for entry in state.layout.entries if not entry.trainable]
@@ -135,7 +136,7 @@ def test_stale_peers_publish_what_they_had_for_ever(make_simulation, metric):
     with make_simulation(
         lambda: DAC(fetches=2, metric=metric), rounds=6, poison=poison
     ) as simulation:
-        state, bad = simulation.state, who(simulation)
+        state, bad = simulation.state, poisoned_numbers(simulation)
         for _ in range(3):
             simulation.advance()
         old = state.published[bad].copy()
@@ -156,27 +157,27 @@ def test_label_flip_is_training_on_flipped_labels(regression):
     build = partial(nn.Linear, 6, 1) if regression else small_module
     poison = PoisonSettings(kind="label-flip", count=2)
     states = []
-    world = own_data([], regression=regression)
-    targets = world.pools[0].targets.copy()
+    datasets = peers_with_flipped_labels([], regression=regression)
+    targets = datasets.pools[0].targets.copy()
     with Simulation(
-        world, build, Local, SimulationSettings(rounds=2, poison=poison), tell=len
+        datasets, build, Local, SimulationSettings(rounds=2, poison=poison), tell=len
     ) as simulation:
-        bad = who(simulation)
+        bad = poisoned_numbers(simulation)
         metrics_of(simulation)
         states.append(simulation.state)
-    np.testing.assert_array_equal(world.pools[0].targets, targets, "the data are still honest")
-    assert len(world.pools) == 1
+    np.testing.assert_array_equal(datasets.pools[0].targets, targets, "the data are still honest")
+    assert len(datasets.pools) == 1
     # Honest in the initial training: only then are the two runs different.
     with (
         Simulation(
-            own_data(bad, regression=regression),
+            peers_with_flipped_labels(bad, regression=regression),
             build,
             Local,
             SimulationSettings(rounds=2),
             tell=len,
         ) as by_hand,
         Simulation(
-            own_data([], regression=regression),
+            peers_with_flipped_labels([], regression=regression),
             build,
             Local,
             SimulationSettings(rounds=2),
@@ -194,19 +195,19 @@ def test_label_flip_is_training_on_flipped_labels(regression):
 def test_labels_are_flipped_from_a_round_on_and_in_every_concept(from_round):
     """Peers move to another meaning of the labels before round 4."""
     poison = PoisonSettings(kind="label-flip", count=2, from_round=from_round)
-    with drifting(Local, poison=poison, rounds=7) as simulation:
-        state, bad = simulation.state, who(simulation)
+    with drifting_simulation(Local, poison=poison, rounds=7) as simulation:
+        state, bad = simulation.state, poisoned_numbers(simulation)
         concepts = set()
         while not simulation.finished:
             now = simulation.advance()
             concepts.add(tuple(now.truth.clusters))
-            for peer, true in enumerate(simulation.world.enter(now.step)):
+            for peer, true in enumerate(simulation.datasets.load_step(now.step)):
                 seen = state.samples[peer]
                 for part in ("train", "validation", "test"):
                     given = getattr(seen, part)
                     pool, honest_pool = (
                         state.workspace.pools[given.pool],
-                        simulation.world.pools[getattr(true, part).pool],
+                        simulation.datasets.pools[getattr(true, part).pool],
                     )
                     assert np.shares_memory(pool.inputs, honest_pool.inputs)
                     labels = honest_pool.targets[given.rows()]
@@ -228,7 +229,7 @@ def test_delusional_peers_are_those_of_the_delusional_oracle(make_simulation):
             metrics_of(simulation)
             models.append(simulation.best_models())
             if settings:
-                assert who(simulation) == [1, 3]
+                assert poisoned_numbers(simulation) == [1, 3]
     np.testing.assert_array_equal(*models)
 
 
@@ -237,7 +238,7 @@ def test_delusional_peers_fetch_from_other_clusters_only(make_simulation, strate
     """As many as their strategy does; of 5, if it fetches nothing, only 3 are there."""
     poison = PoisonSettings(kind="delusional", count=2, from_round=2)
     with make_simulation(strategy, rounds=4, poison=poison) as simulation:
-        bad = who(simulation)
+        bad = poisoned_numbers(simulation)
         while not simulation.finished:
             now = simulation.advance()
             sent = now.exchanges.columns()
@@ -295,7 +296,7 @@ def test_lies_reach_others_with_models_that_are_honest(make_simulation):
         while not simulation.finished:
             now = simulation.advance()
             np.testing.assert_array_equal(state.published, state.current)
-            for peer in who(simulation):
+            for peer in poisoned_numbers(simulation):
                 said = runtime._messages[peer]
                 found = runtime.strategies[peer].honest.message()
                 floats = [name for name, values in found.items() if values.dtype.kind == "f"]

@@ -1,7 +1,7 @@
 """Every strategy with every trainer, number of threads and front end gives the same bits.
 
-The parts are tested elsewhere; here it is their combinations, on a world that is as small as it can
-be and yet has two clusters, drift and a poisoned peer.
+The parts are tested elsewhere; here it is their combinations, on a scenario that is as small as it
+can be and yet has two clusters, drift and a poisoned peer.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 import torch
 from commands import coterie
+from small_runs import CLASSES, FEATURES, assert_same_table, classify
 from torch import nn
-from worlds import CLASSES, FEATURES, assert_same_table, classify
 
 import coterie as library
 from coterie.errors import CoterieError

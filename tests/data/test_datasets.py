@@ -1,19 +1,19 @@
-"""The catalogue: names, status without reading, loading and keeping."""
+"""The dataset_catalogue: names, status without reading, loading and keeping."""
 
 import gzip
 
 import numpy as np
 import pytest
 
-from coterie.data import catalogue
-from coterie.data.catalogue import DATASETS, describe, load_dataset
+from coterie.data import dataset_catalogue
+from coterie.data.dataset_catalogue import DATASETS, describe, load_dataset
 from coterie.errors import ConfigError, DataError
 
 
 @pytest.fixture(autouse=True)
 def _offline_and_forgetful(monkeypatch):
     monkeypatch.setenv("COTERIE_OFFLINE", "1")
-    catalogue._cached.cache_clear()
+    dataset_catalogue._cached.cache_clear()
 
 
 def _save(path, count=20):
@@ -39,7 +39,7 @@ def test_loaded_datasets_are_kept(tmp_path):
     first = load_dataset("digits", tmp_path)
     assert load_dataset("digits", tmp_path) is first
     assert first.name == "digits"
-    assert catalogue._cached.cache_info().maxsize == 4
+    assert dataset_catalogue._cached.cache_info().maxsize == 4
 
 
 @pytest.mark.parametrize("name", [name for name in DATASETS if name != "digits"])
@@ -84,7 +84,7 @@ def test_npz_is_found_in_the_working_folder_first_then_in_the_root(tmp_path, mon
     assert len(load_dataset("mine.npz", root).inputs) == 16
     assert len(load_dataset(str(root / "mine.npz"), here).inputs) == 16
     _save(here / "mine.npz", 40)
-    catalogue._cached.cache_clear()
+    dataset_catalogue._cached.cache_clear()
     assert len(load_dataset("mine.npz", root).inputs) == 32
 
 

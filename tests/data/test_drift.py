@@ -117,12 +117,12 @@ def test_a_users_matrix_is_followed():
 
 @pytest.mark.parametrize("matrix", [((0, 1), (0,)), ((),), ((), (1,))])
 def test_rows_must_be_equally_long(matrix):
-    with pytest.raises(ConfigError, match="equally long"):
+    with pytest.raises(ConfigError, match="same length"):
         MatrixDrift(every=5, matrix=matrix).clusters(np.zeros(2, dtype=np.int64), 1, 0)
 
 
 def test_peers_must_be_a_multiple_of_the_columns():
-    with pytest.raises(ConfigError, match="multiple of 10, not 25"):
+    with pytest.raises(ConfigError, match="multiple of 10, but it is 25"):
         FedDrift4(every=5).clusters(np.zeros(25, dtype=np.int64), 2, 0)
 
 

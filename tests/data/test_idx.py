@@ -89,18 +89,18 @@ def test_more_bytes_than_announced(compressed, tmp_path):
     content = _idx(np.zeros((2, 3, 3))) + b"x"
     path = tmp_path / "images"
     path.write_bytes(gzip.compress(content) if compressed else content)
-    with pytest.raises(DataError, match=r"announces 18 bytes.*holds more"):
+    with pytest.raises(DataError, match=r"header of .* says 18 bytes.*has more"):
         read_idx(path, 3)
 
 
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (b"\x00\x00\x08\x03" + struct.pack(">3I", 2**31, 2**31, 9), "announces data of shape"),
-        (b"\x00\x00\x08\x03" + struct.pack(">3I", 0, 28, 28), "announces data of shape"),
+        (b"\x00\x00\x08\x03" + struct.pack(">3I", 2**31, 2**31, 9), "header of .* says shape"),
+        (b"\x00\x00\x08\x03" + struct.pack(">3I", 0, 28, 28), "header of .* says shape"),
         (b"\x00\x00\x0d\x03" + struct.pack(">3I", 1, 1, 1) + b"1234", "starts with '00000d03'"),
         (b"\x00\x00\x08\x01" + struct.pack(">I", 1) + b"1", "expected '00000803'"),
-        (b"<html>not here</html>", "is no idx file"),
+        (b"<html>not here</html>", "is not an idx file"),
     ],
 )
 def test_wrong_headers(content, complaint, tmp_path):

@@ -96,7 +96,7 @@ BAD_VALUES[5, 1] = np.nan
 @pytest.mark.parametrize(
     ("arrays", "complaint"),
     [
-        ({"x_train": None, "x_trian": _images((20, 4, 4))}, "x_train or .*Known: x_trian"),
+        ({"x_train": None, "x_trian": _images((20, 4, 4))}, "x_train or .*It has: x_trian"),
         ({"y_train": None}, "train_labels or y_train or train_targets"),
         ({"x_test": _images((4, 4, 4))}, "test_labels or y_test"),
         ({"x_train": _images((20,))}, r"shape \(20,\)"),
@@ -108,15 +108,18 @@ BAD_VALUES[5, 1] = np.nan
         ({"x_train": np.full((20, 3), 1e300)}, "infinite"),
         ({"x_train": np.array([{}] * 20, dtype=object)}, "allow_pickle"),
         ({"x_train": _images((19, 4, 4))}, "19 training inputs but 20"),
-        ({"x_train": _images((0, 4, 4)), "y_train": LABELS[:0]}, "not a single sample"),
+        ({"x_train": _images((0, 4, 4)), "y_train": LABELS[:0]}, "no samples"),
         ({"y_train": np.zeros((20, 4))}, r"shape \(20, 4\)"),
         ({"y_train": np.full(20, "dog")}, "expected whole numbers"),
         ({"y_train": LABELS - 1}, "labels run from -1"),
         ({"y_train": LABELS + 2**40}, "too many classes"),
-        ({"y_train": LABELS.astype(float), "classes": np.array(["a"])}, "floats, not classes"),
-        ({"classes": np.array(["a", "b"])}, "2 classes were named"),
+        (
+            {"y_train": LABELS.astype(float), "classes": np.array(["a"])},
+            "floats, not class numbers",
+        ),
+        ({"classes": np.array(["a", "b"])}, "2 class names"),
         ({"classes": np.array([1, 2, 3, 4])}, "array of names"),
-        ({"x_test": _images((4, 4, 4)), "y_test": np.ones(4)}, "both must be the same"),
+        ({"x_test": _images((4, 4, 4)), "y_test": np.ones(4)}, "both parts with the same types"),
         ({"x_test": _images((4, 5, 4)), "y_test": LABELS[:4]}, "both must be the same"),
     ],
 )

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from coterie.data.peer_arrays import OwnData, PeerData
-from coterie.data.peer_datasets import World
+from coterie.data.peer_arrays import PeerArrays, PeerData
+from coterie.data.peer_datasets import PeerDatasets
 from coterie.errors import ConfigError, DataError
 
 PARTS = ("train", "validation", "test")
@@ -21,90 +21,90 @@ def _peer(number=0, **replaced):
     return PeerData(**{name: _part(sizes[name], seed=number) for name in PARTS} | replaced)
 
 
-def _held(world, part):
-    pool = world.pools[part.pool]
+def _held(datasets, part):
+    pool = datasets.pools[part.pool]
     return pool.inputs[part.rows()], pool.targets[part.rows()]
 
 
 def test_every_peer_gets_back_what_it_gave():
     peers = [_peer(number) for number in range(3)]
-    world = OwnData(peers)
-    assert isinstance(world, World)
-    assert world.num_peers == 3
-    assert world.input_shape == (2, 3)
-    assert world.is_classification
-    for given, view in zip(peers, world.enter(0), strict=True):
+    datasets = PeerArrays(peers)
+    assert isinstance(datasets, PeerDatasets)
+    assert datasets.num_peers == 3
+    assert datasets.input_shape == (2, 3)
+    assert datasets.is_classification
+    for given, view in zip(peers, datasets.load_step(0), strict=True):
         for name in PARTS:
-            inputs, targets = _held(world, getattr(view, name))
+            inputs, targets = _held(datasets, getattr(view, name))
             np.testing.assert_array_equal(inputs, getattr(given, name)[0].astype(np.float32))
             np.testing.assert_array_equal(targets, getattr(given, name)[1])
 
 
 def test_everything_lies_in_one_pool_without_overlap():
-    world = OwnData([_peer(number) for number in range(4)])
-    assert len(world.pools) == 1
-    parts = [getattr(view, name) for view in world.enter(0) for name in PARTS]
+    datasets = PeerArrays([_peer(number) for number in range(4)])
+    assert len(datasets.pools) == 1
+    parts = [getattr(view, name) for view in datasets.load_step(0) for name in PARTS]
     assert {part.pool for part in parts} == {0}
     rows = np.concatenate([part.rows() for part in parts])
-    assert sorted(rows) == list(range(len(world.pools[0].inputs)))
-    assert len(world.pools[0].targets) == len(rows) == 5 + 6 + 7 + 8 + 4 * 7
-    assert world.pools[0].inputs.dtype == np.float32
-    assert world.pools[0].targets.dtype == np.int64
+    assert sorted(rows) == list(range(len(datasets.pools[0].inputs)))
+    assert len(datasets.pools[0].targets) == len(rows) == 5 + 6 + 7 + 8 + 4 * 7
+    assert datasets.pools[0].inputs.dtype == np.float32
+    assert datasets.pools[0].targets.dtype == np.int64
 
 
 def test_the_pool_is_a_copy():
     inputs, labels = _part(5)
-    world = OwnData([_peer(train=(inputs, labels))])
-    before = world.pools[0].inputs.copy()
+    datasets = PeerArrays([_peer(train=(inputs, labels))])
+    before = datasets.pools[0].inputs.copy()
     inputs[:] = 99
     labels[:] = 0
-    np.testing.assert_array_equal(world.pools[0].inputs, before)
-    assert world.pools[0].targets[:5].any()
+    np.testing.assert_array_equal(datasets.pools[0].inputs, before)
+    assert datasets.pools[0].targets[:5].any()
 
 
 def test_nothing_changes_over_time():
-    world = OwnData([_peer()])
-    assert {world.step_of(number) for number in (0, 1, 1000)} == {0}
-    assert world.enter(0) == world.enter(0)
+    datasets = PeerArrays([_peer()])
+    assert {datasets.step_of(number) for number in (0, 1, 1000)} == {0}
+    assert datasets.load_step(0) == datasets.load_step(0)
 
 
 def test_the_highest_label_anywhere_decides_the_outputs():
     inputs, labels = _part(4)
     labels[2] = 11
-    assert OwnData([_peer(), _peer(1, test=(inputs, labels))]).num_outputs == 12
+    assert PeerArrays([_peer(), _peer(1, test=(inputs, labels))]).num_outputs == 12
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.int64, np.uint16])
 def test_labels_of_any_integer_kind_become_int64(dtype):
-    world = OwnData([PeerData(*[(np.zeros((3, 2)), np.array([2, 0, 1], dtype=dtype))] * 3)])
-    assert world.is_classification
-    assert world.pools[0].targets.dtype == np.int64
-    assert world.pools[0].targets.tolist() == [2, 0, 1] * 3
+    datasets = PeerArrays([PeerData(*[(np.zeros((3, 2)), np.array([2, 0, 1], dtype=dtype))] * 3)])
+    assert datasets.is_classification
+    assert datasets.pools[0].targets.dtype == np.int64
+    assert datasets.pools[0].targets.tolist() == [2, 0, 1] * 3
 
 
 def test_floats_are_values_to_predict():
-    world = OwnData([PeerData(*[(np.zeros((3, 2)), np.array([-2.5, 0.0, 11.25]))] * 3)])
-    assert not world.is_classification
-    assert world.num_outputs == 1
-    assert world.pools[0].targets.dtype == np.float32
-    assert world.pools[0].targets.tolist() == [-2.5, 0.0, 11.25] * 3
+    datasets = PeerArrays([PeerData(*[(np.zeros((3, 2)), np.array([-2.5, 0.0, 11.25]))] * 3)])
+    assert not datasets.is_classification
+    assert datasets.num_outputs == 1
+    assert datasets.pools[0].targets.dtype == np.float32
+    assert datasets.pools[0].targets.tolist() == [-2.5, 0.0, 11.25] * 3
 
 
 def test_lists_and_tensors_are_taken_too():
     lists = ([[1.0, 2.0], [3.0, 4.0]], [0, 1])
     tensors = (torch.tensor(lists[0]), torch.tensor(lists[1]))
-    world = OwnData([PeerData(lists, tensors, tensors)])
-    assert world.input_shape == (2,)
-    assert world.pools[0].inputs.tolist() == lists[0] * 3
-    assert world.pools[0].targets.tolist() == lists[1] * 3
+    datasets = PeerArrays([PeerData(lists, tensors, tensors)])
+    assert datasets.input_shape == (2,)
+    assert datasets.pools[0].inputs.tolist() == lists[0] * 3
+    assert datasets.pools[0].targets.tolist() == lists[1] * 3
 
 
 def test_clusters_are_as_the_user_names_them():
     peers = [_peer(number) for number in range(3)]
-    world = OwnData(peers, clusters=[2, 0, 2])
-    assert world.clusters(0).tolist() == [2, 0, 2]
-    assert len(world.cluster_names) == 3
-    unnamed = OwnData(peers)
+    datasets = PeerArrays(peers, clusters=[2, 0, 2])
+    assert datasets.clusters(0).tolist() == [2, 0, 2]
+    assert len(datasets.cluster_names) == 3
+    unnamed = PeerArrays(peers)
     assert unnamed.clusters(0).tolist() == [0, 0, 0]
     assert len(unnamed.cluster_names) == 1
 
@@ -113,13 +113,13 @@ def test_clusters_are_as_the_user_names_them():
     "clusters", [[0], [0, 1, 2], [0, -1], [[0, 1]], [], [0.5, 1.0], ["a", "b"]], ids=str
 )
 def test_clusters_must_be_one_number_for_each_peer(clusters):
-    with pytest.raises(ConfigError, match="each of the 2 peers"):
-        OwnData([_peer(0), _peer(1)], clusters=clusters)
+    with pytest.raises(ConfigError, match="2 whole numbers from 0"):
+        PeerArrays([_peer(0), _peer(1)], clusters=clusters)
 
 
 def test_there_must_be_a_peer():
     with pytest.raises(ConfigError, match="at least one peer"):
-        OwnData([])
+        PeerArrays([])
 
 
 @pytest.mark.parametrize("name", PARTS)
@@ -128,41 +128,41 @@ def test_samples_that_are_not_finite_are_counted(bad, name):
     inputs, labels = _part(6)
     inputs[4:, 1, 2] = bad
     with pytest.raises(DataError, match=f"Peer 1, {name} data: 2 of 6 samples.*sample 4"):
-        OwnData([_peer(0), _peer(1, **{name: (inputs, labels)})])
+        PeerArrays([_peer(0), _peer(1, **{name: (inputs, labels)})])
 
 
 def test_values_that_are_not_finite_are_refused():
     good = (np.zeros((2, 2)), np.array([0.5, 1.5]))
     bad = (np.zeros((2, 2)), np.array([0.5, np.nan]))
     with pytest.raises(DataError, match=r"Peer 0, test data: .*targets"):
-        OwnData([PeerData(good, good, bad)])
+        PeerArrays([PeerData(good, good, bad)])
 
 
 @pytest.mark.parametrize(
     ("part", "message"),
     [
-        (_part(4, shape=(3, 2)), r"inputs \(4, 3, 2\).*\(n, 2, 3\)"),
-        (_part(4, shape=(6,)), r"inputs \(4, 6\).*\(n, 2, 3\)"),
+        (_part(4, shape=(3, 2)), r"inputs have shape \(4, 3, 2\).*\(n, 2, 3\)"),
+        (_part(4, shape=(6,)), r"inputs have shape \(4, 6\).*\(n, 2, 3\)"),
         ((_part(4)[0], np.zeros((4, 1), int)), r"targets \(4, 1\)"),
         ((_part(4)[0], np.int64(1)), r"targets \(\)"),
         ((_part(4)[0], np.zeros(3, int)), "4 inputs but 3 targets"),
-        ((np.float64(1.0), np.zeros(4, int)), r"inputs \(\)"),
-        ((np.zeros((0, 2, 3)), np.zeros(0, int)), "not a single sample"),
+        ((np.float64(1.0), np.zeros(4, int)), r"inputs have shape \(\)"),
+        ((np.zeros((0, 2, 3)), np.zeros(0, int)), "no samples"),
         ((_part(4)[0], np.array([0, 1, -1, 2])), "label -1 is negative"),
-        ((_part(4)[0], np.zeros(4)), "targets are float64"),
+        ((_part(4)[0], np.zeros(4)), r"targets are floats.*peer 0 has whole numbers"),
     ],
 )
 @pytest.mark.parametrize("name", PARTS)
 def test_parts_that_do_not_fit_are_refused(name, part, message):
     with pytest.raises(DataError, match=f"Peer 1, {name} data: .*{message}"):
-        OwnData([_peer(0), _peer(1, **{name: part})])
+        PeerArrays([_peer(0), _peer(1, **{name: part})])
 
 
 def test_whole_numbers_among_values_are_refused():
     values = (np.zeros((2, 2)), np.array([0.5, 1.5]))
     labels = (np.zeros((2, 2)), np.array([0, 1]))
-    with pytest.raises(DataError, match="Peer 0, validation data: targets are int64"):
-        OwnData([PeerData(values, labels, values)])
+    with pytest.raises(DataError, match="Peer 0, validation data: targets are whole numbers"):
+        PeerArrays([PeerData(values, labels, values)])
 
 
 @pytest.mark.parametrize(
@@ -178,4 +178,4 @@ def test_whole_numbers_among_values_are_refused():
 )
 def test_what_is_not_numbers_is_refused_in_plain_words(part):
     with pytest.raises(DataError, match="Peer 0, train data"):
-        OwnData([PeerData(part, part, part)])
+        PeerArrays([PeerData(part, part, part)])

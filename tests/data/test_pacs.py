@@ -69,7 +69,7 @@ def test_other_sizes_are_refused(tmp_path):
     folder = tmp_path / "PACS" / "photo"
     _write(folder)
     Image.new("RGB", (227, 226)).save(folder / "horse" / "pic_3.png")
-    with pytest.raises(DataError, match=r"227×226 pixels, expected a 227×227") as caught:
+    with pytest.raises(DataError, match=r"227×226 pixels; expected a 227×227") as caught:
         read_pacs(tmp_path, "photo")
     assert str(folder / "horse" / "pic_3.png") in str(caught.value)
 
@@ -102,7 +102,7 @@ def test_decompression_bomb_does_not_go_off(size, tmp_path):
         b"\x89PNG\r\n\x1a\n" + header + _chunk(b"IDAT", zlib.compress(b"\0")) + _chunk(b"IEND", b"")
     )
     (folder / "dog" / "pic_0.png").write_bytes(content)
-    with pytest.raises(DataError, match=r"pic_0\.png is far too large"):
+    with pytest.raises(DataError, match=r"pic_0\.png is too large"):
         read_pacs(tmp_path, "photo")
 
 
@@ -111,7 +111,7 @@ def test_missing_and_empty_classes(tmp_path):
     _write(folder)
     for path in (folder / "guitar").iterdir():
         path.unlink()
-    with pytest.raises(DataError, match=r"guitar holds 0 picture"):
+    with pytest.raises(DataError, match=r"guitar has 0 picture"):
         read_pacs(tmp_path, "photo")
     (folder / "guitar").rmdir()
     with pytest.raises(DataError, match=r"guitar cannot be read"):

@@ -16,8 +16,8 @@ from coterie.data.partition import (
     Sizes,
     SkewedSizes,
     cluster_of_peers,
+    divide,
     matching_test_rows,
-    shared_out,
     split,
 )
 from coterie.data.shifts import Concept
@@ -262,8 +262,8 @@ def test_shares_must_fit_the_clusters():
     shares=st.lists(st.floats(0, 1000), min_size=1, max_size=20).filter(lambda s: sum(s) > 1e-3),
 )
 @example(total=40, shares=[70.0, 20.0, 5.0, 5.0])
-def test_shared_out_by_largest_remainders(total, shares):
-    whole = shared_out(total, shares)
+def test_divide_by_largest_remainders(total, shares):
+    whole = divide(total, shares)
     exact = total * np.array(shares) / np.sum(shares)
     assert whole.sum() == total
     assert (np.abs(whole - exact) < 1 + 1e-6).all()

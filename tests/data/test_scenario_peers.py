@@ -10,7 +10,7 @@ from scenarios import SWAP_LABELS, SWAPS, _contents, _dataset, _meaning, _number
 
 from coterie.data.drift import FedDrift4, RandomDrift
 from coterie.data.partition import DirichletLabels, ListedSizes, SkewedSizes
-from coterie.data.peer_datasets import World
+from coterie.data.peer_datasets import PeerDatasets
 from coterie.data.pools import Samples
 from coterie.data.scenario import CHUNK
 from coterie.data.shifts import DatasetShift, LabelShift, LabelSwapShift, NoShift, RotationShift
@@ -22,7 +22,7 @@ FEW = settings(max_examples=25, deadline=None, derandomize=True)
 
 def test_a_scenario_is_a_world():
     scenario = _scenario(LabelShift(groups=((0, 1), (2, 3))))
-    assert isinstance(scenario, World)
+    assert isinstance(scenario, PeerDatasets)
     assert scenario.num_peers == 8
     assert scenario.input_shape == (1, 2, 2)
     assert scenario.num_outputs == 10
@@ -31,12 +31,12 @@ def test_a_scenario_is_a_world():
     assert scenario.step_of(10_000) == 0
     assert scenario.clusters(0).tolist() == [0] * 4 + [1] * 4
     with pytest.raises(TypeError, match="abstract"):
-        World()
+        PeerDatasets()
 
 
 def test_images_are_normalised_once_into_float32():
     scenario = _scenario()
-    (view, *_) = scenario.enter(0)
+    (view, *_) = scenario.load_step(0)
     pool = scenario.pools[view.train.pool]
     assert pool.inputs.dtype == np.float32
     assert pool.targets.dtype == np.int64
@@ -52,7 +52,7 @@ def test_peers_hold_views_of_one_pool_that_do_not_overlap():
     scenario = _scenario(
         RotationShift(angles=(0, 90, 180)), sizes=SkewedSizes(exponent=1.0), train_size=30
     )
-    parts = [part for view in scenario.enter(0) for part in (view.train, view.validation)]
+    parts = [part for view in scenario.load_step(0) for part in (view.train, view.validation)]
     assert {part.pool for part in parts} == {0}
     rows = np.concatenate([part.rows() for part in parts])
     assert sorted(rows) == list(range(len(scenario.pools[0].inputs)))
@@ -77,7 +77,7 @@ def test_the_private_pool_is_as_large_as_what_the_peers_hold():
     )
     assert len(scenario.pools[0].inputs) == len(scenario.pools[0].targets) == 86 + 30
     for step in range(4):
-        views = scenario.enter(step)
+        views = scenario.load_step(step)
         assert [len(view.train) for view in views] == [5, 1, 80]
         assert [len(view.validation) for view in views] == [10, 10, 10]
         assert max(view.validation.stop for view in views) == 116
@@ -91,7 +91,7 @@ def test_many_images_are_filled_chunk_by_chunk():
         count=5,
         train_size=CHUNK // 2 - 30,
     )
-    views = scenario.enter(0)
+    views = scenario.load_step(0)
     numbers = np.concatenate([_numbers(scenario, view, 90) for view in views])
     assert len(numbers) == 5 * (CHUNK // 2 - 25) > 2 * CHUNK
     assert len(np.unique(numbers)) == len(numbers)
@@ -131,7 +131,7 @@ def test_an_image_belongs_to_one_peer_in_every_step(shift, count, train, validat
     )
     angles = getattr(shift, "angles", (0, 0, 0, 0))
     for step in range(3):
-        views, clusters = scenario.enter(step), scenario.clusters(step)
+        views, clusters = scenario.load_step(step), scenario.clusters(step)
         numbers = [
             _numbers(scenario, view, angles[cluster])
             for view, cluster in zip(views, clusters, strict=True)
@@ -152,9 +152,9 @@ def test_data_are_fresh_in_every_step_even_for_those_who_stay():
         train_size=15,
     )  # fmt: skip
     assert scenario.clusters(0).tolist() == scenario.clusters(1).tolist()
-    before = [set(_numbers(scenario, view).tolist()) for view in scenario.enter(0)]
+    before = [set(_numbers(scenario, view).tolist()) for view in scenario.load_step(0)]
     for step in range(1, 10):
-        now = [set(_numbers(scenario, view).tolist()) for view in scenario.enter(step)]
+        now = [set(_numbers(scenario, view).tolist()) for view in scenario.load_step(step)]
         kept = [len(old & new) / len(old) for old, new in zip(before, now, strict=True)]
         assert np.mean(kept) < 0.15, "hardly more than chance"
         before = now
@@ -175,9 +175,9 @@ def test_a_step_can_be_entered_again():
 def test_as_many_steps_as_the_rounds_reach():
     scenario = _scenario(RotationShift(angles=(0, 90)), RandomDrift(every=10), rounds=20)
     assert scenario.step_of(20) == 1
-    assert len(scenario.enter(1)) == 8
+    assert len(scenario.load_step(1)) == 8
     with pytest.raises(IndexError):
-        scenario.enter(2)
+        scenario.load_step(2)
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_each_random_choice_depends_on_the_seed():
     sizes, tests, splits = set(), set(), set()
     for seed in range(5):
         scenario = _scenario(seed=seed, sizes=SkewedSizes(exponent=2.0), test_size=10)
-        views = scenario.enter(0)
+        views = scenario.load_step(0)
         sizes.add(tuple(len(view.train) for view in views))
         tests.add(tuple(_read(scenario, views[0].test)[0]))
         splits.add(tuple(_numbers(scenario, views[0])))
@@ -258,7 +258,7 @@ def test_regression_keeps_its_values():
     assert not scenario.is_classification
     assert scenario.num_outputs == 1
     assert scenario.input_shape == (10,)
-    for view, cluster in zip(scenario.enter(0), scenario.clusters(0), strict=True):
+    for view, cluster in zip(scenario.load_step(0), scenario.clusters(0), strict=True):
         test = scenario.pools[view.test.pool]
         assert test.targets.dtype == np.float32
         np.testing.assert_array_equal(test.inputs[view.test.rows()], sources[cluster].test_inputs)

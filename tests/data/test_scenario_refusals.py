@@ -21,7 +21,7 @@ from coterie.errors import ConfigError, DataError
     ],
 )
 def test_drift_cannot_ask_for_concepts_that_do_not_exist(drift, concept):
-    with pytest.raises(ConfigError, match=f"concept {concept}, but the shift makes only 2"):
+    with pytest.raises(ConfigError, match=f"concept {concept}, but the shift has only 2"):
         _scenario(RotationShift(angles=(0, 90)), drift, rounds=50, count=10)
 
 
@@ -34,11 +34,11 @@ def test_only_images_can_be_rotated():
 def test_datasets_of_one_scenario_must_fit_together():
     oblong, labels = np.zeros((9, 1, 2, 3), np.uint8), np.zeros(9, np.int64)
     wide = Dataset("wide", oblong, labels, oblong, labels, ("a",))
-    with pytest.raises(ConfigError, match=r"one shape.*marks, wide"):
+    with pytest.raises(ConfigError, match=r"same shape.*marks, wide"):
         _scenario(DatasetShift(), sources=[_dataset(), wide])
     square, numbers = np.zeros((9, 1, 2, 2), np.float32), np.zeros(9, np.float32)
     values = Dataset("values", square, numbers, square, numbers)
-    with pytest.raises(ConfigError, match=r"one kind of target.*marks, values"):
+    with pytest.raises(ConfigError, match=r"same type of targets.*marks, values"):
         _scenario(DatasetShift(), sources=[_dataset(), values])
 
 

@@ -14,7 +14,7 @@ from coterie.data.shifts import DatasetShift, LabelShift, LabelSwapShift, Rotati
 def test_rotated_clusters_are_rotated_in_training_validation_and_test():
     angles = (0, 180, 90, 270)
     scenario = _scenario(RotationShift(angles=angles), clusters=(70, 20, 5, 5), count=20)
-    views = scenario.enter(0)
+    views = scenario.load_step(0)
     assert np.bincount(scenario.clusters(0)).tolist() == [14, 4, 1, 1]
     for view, cluster in zip(views, scenario.clusters(0), strict=True):
         for part, mark in ((view.train, 7), (view.validation, 7), (view.test, 8)):
@@ -29,7 +29,7 @@ def test_arbitrary_angles_rotate_normalised_images():
     source = Dataset("noise", pixels, targets, pixels[:20], targets[:20], ("a", "b"))
     scenario = _scenario(RotationShift(angles=(10, 350)), sources=[source], count=2)
     first, second = (
-        scenario.pools[view.test.pool].inputs[view.test.rows()] for view in scenario.enter(0)
+        scenario.pools[view.test.pool].inputs[view.test.rows()] for view in scenario.load_step(0)
     )
     np.testing.assert_array_equal(first, rotate(normalise(pixels[:20]), 10))
     np.testing.assert_array_equal(second, rotate(normalise(pixels[:20]), 350))
@@ -41,7 +41,7 @@ def test_everybody_is_tested_on_the_rotation_it_has_now():
     scenario = _scenario(RotationShift(angles=angles), RandomDrift(every=10), rounds=40)
     moved = 0
     for step in range(4):
-        views, clusters = scenario.enter(step), scenario.clusters(step)
+        views, clusters = scenario.load_step(step), scenario.clusters(step)
         moved += (clusters != scenario.clusters(0)).sum()
         for view, cluster in zip(views, clusters, strict=True):
             for part, mark in ((view.train, 7), (view.validation, 7), (view.test, 8)):
@@ -55,7 +55,7 @@ def test_everybody_is_tested_on_the_labels_it_has_now():
     scenario = _scenario(LabelShift(groups=groups), RandomDrift(every=10), rounds=30)
     assert scenario.clusters(1).tolist() != scenario.clusters(0).tolist()
     for step in (1, 2, 0):
-        for view, cluster in zip(scenario.enter(step), scenario.clusters(step), strict=True):
+        for view, cluster in zip(scenario.load_step(step), scenario.clusters(step), strict=True):
             for part in (view.train, view.test):
                 _, shown, _, targets = _read(scenario, part)
                 assert set(targets.tolist()) == set(groups[cluster])
@@ -68,7 +68,7 @@ def test_everybody_is_tested_on_the_dataset_it_has_now():
     scenario = _scenario(DatasetShift(), RandomDrift(every=200), sources, rounds=800, count=20)
     for step in range(4):
         seen = set()
-        for view, cluster in zip(scenario.enter(step), scenario.clusters(step), strict=True):
+        for view, cluster in zip(scenario.load_step(step), scenario.clusters(step), strict=True):
             mark = 10 * (cluster + 1)
             assert set(_read(scenario, view.train)[2].tolist()) == {mark}
             assert set(_read(scenario, view.validation)[2].tolist()) == {mark}
@@ -89,7 +89,7 @@ def test_swapped_labels_follow_the_feddrift_patterns(drift, swaps):
         assert step == max(round_number - 1, 0) // 2
         assert scenario.clusters(step).tolist() == [*pattern[step], *pattern[step]]
     for step in range(10):
-        for view, cluster in zip(scenario.enter(step), scenario.clusters(step), strict=True):
+        for view, cluster in zip(scenario.load_step(step), scenario.clusters(step), strict=True):
             for part in (view.train, view.validation, view.test):
                 _, shown, _, targets = _read(scenario, part)
                 assert set(shown.tolist()) <= set(SWAP_LABELS)
@@ -102,7 +102,7 @@ def test_mixed_datasets_have_their_labels_side_by_side():
     scenario = _scenario(DatasetShift(label_offsets=(0, 10)), sources=sources)
     assert scenario.num_outputs == 20
     assert scenario.cluster_names == ("digits", "clothes")
-    for view, cluster in zip(scenario.enter(0), scenario.clusters(0), strict=True):
+    for view, cluster in zip(scenario.load_step(0), scenario.clusters(0), strict=True):
         for part in (view.train, view.validation, view.test):
             _, shown, _, targets = _read(scenario, part)
             np.testing.assert_array_equal(targets, shown + 10 * cluster)
@@ -120,7 +120,7 @@ def test_dirichlet_peers_are_tested_on_their_own_label_mix():
     )
     for step in (0, 1):
         distances = []
-        for view, cluster in zip(scenario.enter(step), scenario.clusters(step), strict=True):
+        for view, cluster in zip(scenario.load_step(step), scenario.clusters(step), strict=True):
             _, _, _, train = _read(scenario, view.train)
             numbers, shown, marks, test = _read(scenario, view.test)
             assert (marks == 8).all()
@@ -140,7 +140,7 @@ def test_however_few_test_images_every_peer_is_tested_on_labels_it_has():
     scenario = _scenario(
         sources=[_dataset(200, 20)], test_size=5, labels=DirichletLabels(alpha=0.01)
     )
-    for view in scenario.enter(0):
+    for view in scenario.load_step(0):
         _, _, _, train = _read(scenario, view.train)
         _, _, _, test = _read(scenario, view.test)
         assert len(test) > 0
@@ -149,7 +149,7 @@ def test_however_few_test_images_every_peer_is_tested_on_labels_it_has():
 
 def test_concepts_that_look_alike_share_their_test_inputs():
     scenario = _scenario(LabelSwapShift(labels=SWAP_LABELS, swaps=SWAPS))
-    tests = [view.test for view in scenario.enter(0)[::2]]
+    tests = [view.test for view in scenario.load_step(0)[::2]]
     inputs = [scenario.pools[test.pool].inputs for test in tests]
     assert all(np.shares_memory(inputs[0], other) for other in inputs[1:])
     targets = [scenario.pools[test.pool].targets for test in tests]
@@ -163,12 +163,12 @@ def test_concepts_that_look_different_do_not_share_test_inputs():
         LabelShift(groups=((0, 1), (1, 2))),
     ):
         scenario = _scenario(shift, count=2)
-        first, second = (scenario.enter(0)[peer].test.pool for peer in (0, -1))
+        first, second = (scenario.load_step(0)[peer].test.pool for peer in (0, -1))
         assert not np.shares_memory(scenario.pools[first].inputs, scenario.pools[second].inputs)
 
 
 def test_peers_of_a_cluster_share_their_test_data():
-    views = _scenario(RotationShift(angles=(0, 90))).enter(0)
+    views = _scenario(RotationShift(angles=(0, 90))).load_step(0)
     assert {view.test for view in views[:4]} == {views[0].test}
     assert {view.test for view in views[4:]} == {views[-1].test}
     assert views[0].test != views[-1].test
@@ -177,7 +177,7 @@ def test_peers_of_a_cluster_share_their_test_data():
 @pytest.mark.parametrize(("test_size", "expected"), [(None, 80), (30, 30), (80, 80), (1000, 80)])
 def test_test_data_may_be_limited(test_size, expected):
     scenario = _scenario(LabelSwapShift(swaps=SWAPS[:2]), test_size=test_size)
-    for view in scenario.enter(0):
+    for view in scenario.load_step(0):
         numbers, _, marks, _ = _read(scenario, view.test)
         assert len(np.unique(numbers)) == len(numbers) == expected
         assert (marks == 8).all()
@@ -185,6 +185,6 @@ def test_test_data_may_be_limited(test_size, expected):
 
 def test_clusters_of_a_dataset_are_tested_on_the_same_limited_images():
     scenario = _scenario(RotationShift(angles=(0, 90)), test_size=10)
-    views = scenario.enter(0)
+    views = scenario.load_step(0)
     first, second = _read(scenario, views[0].test)[0], _read(scenario, views[-1].test, 90)[0]
     np.testing.assert_array_equal(first, second)

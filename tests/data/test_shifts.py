@@ -237,7 +237,7 @@ def test_a_label_swapped_twice_is_refused():
 @pytest.mark.parametrize(
     ("concept", "source", "message"),
     [
-        (Concept("far", labels=(0, 10)), _dataset(), "label 10.*no train image.*from 0 to 9"),
+        (Concept("far", labels=(0, 10)), _dataset(), "label 10.*no train image.*labels are 0 to 9"),
         (Concept("rare", labels=(1, 3)), _dataset(missing=[3]), "label 3.*no train image"),
         (Concept("rare", labels=(3,)), _dataset(missing_in_test=[3]), "label 3.*no test image"),
         (Concept("swap", swaps=((2, 11),)), _dataset(), "label 11.*no train image"),

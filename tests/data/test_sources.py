@@ -11,9 +11,9 @@ from coterie.data.sources import (
     RemoteFile,
     default_data_root,
     download_or_explain,
+    explain_read_errors,
     first_file,
     first_folder,
-    reading,
     verify_md5,
 )
 from coterie.errors import DataError
@@ -145,5 +145,8 @@ def test_checksum_mismatch_names_both(tmp_path):
 
 
 def test_reading_names_a_problem_without_words(tmp_path):
-    with pytest.raises(DataError, match="EOFError"), reading(tmp_path / "x", "something"):
+    with (
+        pytest.raises(DataError, match="EOFError"),
+        explain_read_errors(tmp_path / "x", "something"),
+    ):
         raise EOFError

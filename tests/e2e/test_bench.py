@@ -10,7 +10,7 @@ import pytest
 from commands import coterie, plain, refused
 from rich.console import Console
 
-from coterie.benchmarking.rounds import describe_round, round_config
+from coterie.benchmarking.round_speed import describe_round, round_config
 from coterie.benchmarking.timing import FULL
 from coterie.cli.bench import show_progress
 from coterie.learning.native import library

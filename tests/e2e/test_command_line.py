@@ -14,8 +14,8 @@ import yaml
 from commands import contents, coterie, end, start
 from safetensors import safe_open
 
-from coterie.data.catalogue import DATASETS
 from coterie.data.cifar import CIFAR10
+from coterie.data.dataset_catalogue import DATASETS
 from coterie.experiments.config import RunConfig, config_to_yaml, read_config
 from coterie.experiments.presets import PRESETS, find_preset
 from coterie.models.architectures import ARCHITECTURES

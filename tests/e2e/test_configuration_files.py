@@ -106,7 +106,7 @@ def test_a_swept_configuration(original, tmp_path):
     ("text", "code", "parts"),
     [
         (None, 4, ("There is no file", "config.yaml")),
-        ("[1, 2]", 2, ("does not hold a configuration",)),
+        ("[1, 2]", 2, ("is not a configuration",)),
         ("a: [", 4, ("Cannot read the configuration",)),
         ("rounds: 3", 2, ("'peers' is missing",)),
         ("roundz: 3", 2, ("'roundz'", "Did you mean 'rounds'")),

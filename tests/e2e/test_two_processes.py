@@ -15,8 +15,8 @@ from coterie.storage.files import LOCK
 HOLD = """
 import sys, time
 from pathlib import Path
-from coterie.storage.files import locked
-with locked(Path(sys.argv[1])):
+from coterie.storage.files import lock_folder
+with lock_folder(Path(sys.argv[1])):
     print("locked", flush=True)
     time.sleep(60)
 """

@@ -78,7 +78,7 @@ def test_guessing_knows_the_clusters(tmp_path):
     rate = ("--set", "training.learning_rate=1e-30", "--set", groups)
     printed, (warnings,) = run(tmp_path, "digits", "--strategy", "random", "--rounds", 1, *rate)
     assert GUESSING in warnings[0]
-    assert "alone reaches 5" in printed
+    assert "for each peer reaches 5" in printed
 
 
 def test_the_report_says_it(tmp_path):

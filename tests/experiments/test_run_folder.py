@@ -76,10 +76,10 @@ def test_models_are_mapped_and_safe_from_changes(folder):
 
 def test_a_model_reaches_the_accuracy_that_was_recorded(folder):
     run = coterie.load_run(folder / "dac-seed0")
-    world = make_scenario(run.config)
+    scenario = make_scenario(run.config)
     last = run.metrics.to_pylist()[-8:]
-    for peer, samples in enumerate(world.enter(0)):
-        pool = world.pools[samples.test.pool]
+    for peer, samples in enumerate(scenario.load_step(0)):
+        pool = scenario.pools[samples.test.pool]
         module = run.load_into(run.build_model(), peer).eval()
         rows = samples.test.rows()
         with torch.no_grad():

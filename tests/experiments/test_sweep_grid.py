@@ -20,7 +20,7 @@ from coterie.experiments.sweep_grid import (
     plan_sweep,
     setting_text,
 )
-from coterie.reports.sweep_tables import sweep_table, to_csv
+from coterie.reports.sweep_tables import build_sweep_table, format_csv
 from coterie.results.sweep_points import SweepRun, best_points, group_by_values
 
 DIGITS = find_preset("digits")
@@ -241,7 +241,9 @@ def cells(trials: list[SweepRun]) -> list[list[str]]:
     """Return the rows of the printed table."""
     found = group_by_values(trials)
     console = Console(width=200, file=io.StringIO(), force_terminal=False)
-    console.print(sweep_table("title", "strategy.tau", found, list(best_points(found).values())))
+    console.print(
+        build_sweep_table("title", "strategy.tau", found, list(best_points(found).values()))
+    )
     lines = console.file.getvalue().splitlines()
     return [[c.strip() for c in line.strip("│┃").split("│")] for line in lines if "│" in line]
 
@@ -262,7 +264,7 @@ def test_the_table_is_strategies_by_values():
 
 def test_one_line_per_run_in_the_file():
     trials = [trial("dac", "1", 0.5, 0.4), trial("dac", "5", None), trial("local", None, 0.2)]
-    rows = list(csv.DictReader(io.StringIO(to_csv(trials))))
+    rows = list(csv.DictReader(io.StringIO(format_csv(trials))))
     assert [row["run"] for row in rows] == ["dac-1-0", "dac-5-0", "local-None-0"]
     assert [row["strategy.tau"] for row in rows] == ["1", "5", ""]
     assert [row["validation"] for row in rows] == ["0.5", "", "0.2"]

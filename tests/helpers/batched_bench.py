@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
+from small_runs import CLASSES, FEATURES, small_module
 from torch import nn
 from torch_bench import a_pool, deep, normalised
-from worlds import CLASSES, FEATURES, small_module
 
 from coterie.data.pools import Pool, Samples
 from coterie.learning.batched_trainer import BatchedTrainer

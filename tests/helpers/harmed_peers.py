@@ -21,7 +21,7 @@ NEW_NETWORK = 0x40000000
 
 def run_harmed(folder: str, namespace: str | None) -> None:
     """Be the peer of a folder."""
-    from coterie.learning.native.trainer import NativeTrainer
+    from coterie.learning.native.native_trainer import NativeTrainer
     from coterie.swarm import peer_processes
 
     if namespace is not None:

@@ -10,13 +10,13 @@ from typing import Any, Literal
 import numpy as np
 from hypothesis import reject, settings
 from hypothesis import strategies as st
+from small_runs import CLASSES, FEATURES, classify, small_module
 from torch import nn
-from worlds import CLASSES, FEATURES, classify, small_module
 
 from coterie.data.drift import RandomDrift
 from coterie.data.labelled_dataset import Dataset
-from coterie.data.peer_arrays import OwnData, PeerData
-from coterie.data.peer_datasets import World
+from coterie.data.peer_arrays import PeerArrays, PeerData
+from coterie.data.peer_datasets import PeerDatasets
 from coterie.data.scenario import PeerSettings, Scenario
 from coterie.data.shifts import LabelSwapShift
 from coterie.errors import ConfigError
@@ -59,7 +59,7 @@ class Network:
     def num_peers(self) -> int:
         return len(self.sizes)
 
-    def world(self) -> World:
+    def datasets(self) -> PeerDatasets:
         """Return the peers' data; without drift the meaning of labels depends on the clusters."""
         if self.drift_every is not None:
             return _drifting(self.num_peers, self.sizes[0], self.drift_every, self.settings.rounds)
@@ -70,7 +70,7 @@ class Network:
         ]
         clusters = self.clusters or [number % 2 for number in range(self.num_peers)]
         order = self.order or range(self.num_peers)
-        return OwnData([peers[place] for place in order], [clusters[place] for place in order])
+        return PeerArrays([peers[place] for place in order], [clusters[place] for place in order])
 
     def build(self) -> nn.Module:
         """Return a linear model or one with two layers."""
@@ -78,7 +78,7 @@ class Network:
 
     def simulation(self, *, threads: int = 1) -> Simulation:
         """Return a new simulation of this network."""
-        return Simulation(self.world(), self.build, self.make, self.settings, threads=threads)
+        return Simulation(self.datasets(), self.build, self.make, self.settings, threads=threads)
 
     def make(self) -> Any:
         """Return a new strategy; the options were checked when they were drawn."""
@@ -212,9 +212,9 @@ class Watch:
     merges: list[Merged] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        world = self.network.world()
+        datasets = self.network.datasets()
         self.simulation = Simulation(
-            world, self.network.build, self._make, self.network.settings, threads=1
+            datasets, self.network.build, self._make, self.network.settings, threads=1
         )
 
     def rounds(self) -> Iterator[Round]:

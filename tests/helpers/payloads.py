@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import zstandard
 
-from coterie.models.layout import Entry, Layout
+from coterie.models.layout import Layout, LayoutEntry
 from coterie.peer.refusals import Reason, Refused
 from coterie.peer.wire.model import Model, Part
 from coterie.peer.wire.payload import Encoding, Payload, encode
@@ -27,7 +27,7 @@ def layout_of(shapes: dict[str, tuple[int, ...]]) -> Layout:
     entries, start = [], 0
     for name, shape in shapes.items():
         stop = start + math.prod(shape)
-        entries.append(Entry(name, shape, start, stop, 0, True))
+        entries.append(LayoutEntry(name, shape, start, stop, 0, True))
         start = stop
     return Layout(tuple(entries), 1)
 

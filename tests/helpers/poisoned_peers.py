@@ -1,22 +1,22 @@
-"""What tests of poisoned peers share: who is one, and peers of whom some have flipped labels."""
+"""Helpers for tests of poisoned peers: their numbers, and peers with flipped labels."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from coterie.data.peer_arrays import OwnData, PeerData
+from coterie.data.peer_arrays import PeerArrays, PeerData
 from coterie.simulation.simulation import Simulation
 
 
-def who(simulation: Simulation) -> list[int]:
+def poisoned_numbers(simulation: Simulation) -> list[int]:
     return np.flatnonzero(simulation.state.poisoning.peers).tolist()
 
 
-def honest(simulation: Simulation) -> list[int]:
+def honest_numbers(simulation: Simulation) -> list[int]:
     return np.flatnonzero(~simulation.state.poisoning.peers).tolist()
 
 
-def own_data(flipped: list[int], *, regression: bool) -> OwnData:
+def peers_with_flipped_labels(flipped: list[int], *, regression: bool) -> PeerArrays:
     """Six peers, some of them with flipped labels in all that they learn from."""
     rng = np.random.default_rng(0)
 
@@ -27,7 +27,7 @@ def own_data(flipped: list[int], *, regression: bool) -> OwnData:
         labels = points[:, :3].argmax(axis=1)
         return points, 2 - labels if flip else labels
 
-    return OwnData(
+    return PeerArrays(
         [
             PeerData(draw(16, flip=p in flipped), draw(12, flip=p in flipped), draw(9, flip=False))
             for p in range(6)

@@ -50,7 +50,7 @@ def _numbers(scenario, peer, angle=0):
 
 def _contents(scenario, step):
     """Everything a scenario holds in a step, as bytes."""
-    views = scenario.enter(step)
+    views = scenario.load_step(step)
     return [
         (pool.inputs[part.rows()].tobytes(), pool.targets[part.rows()].tobytes())
         for view in views

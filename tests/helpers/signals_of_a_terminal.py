@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from coterie.processes.signals import NAMES
+from coterie.processes.signals import SIGNAL_NAMES
 
 
 def heed_signals() -> None:
@@ -13,7 +13,7 @@ def heed_signals() -> None:
     Under `nohup make test &`, and in some CI systems, the tests inherit that some are ignored, and
     so would all processes that they start.
     """
-    for number in NAMES:
+    for number in SIGNAL_NAMES:
         if signal.getsignal(number) is signal.SIG_IGN:
             is_ctrl_c = number == signal.SIGINT
             signal.signal(number, signal.default_int_handler if is_ctrl_c else signal.SIG_DFL)

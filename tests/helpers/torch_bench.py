@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
+from small_runs import CLASSES, FEATURES, small_module
 from torch import nn
-from worlds import CLASSES, FEATURES, small_module
 
 from coterie.data.pools import Pool, Samples
 from coterie.learning.settings import TrainingSettings

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 from batched_bench import MODULES, PEERS, SIZE, Group, assert_close, image_network, pair
+from small_runs import CLASSES
 from torch import nn
 from torch_bench import a_pool, deep, dropping, normalised, regressing
-from worlds import CLASSES
 
 from coterie.data.pools import Samples
 from coterie.errors import ConfigError, TrainingError
@@ -179,7 +179,7 @@ def test_one_model_that_does_not_fit_into_memory_is_an_error_for_people(monkeypa
 
     group = Group()
     monkeypatch.setattr(StackedModule, "evaluate", full)
-    with pytest.raises(TrainingError, match=r"'cpu' does not suffice.*training\.device = cpu"):
+    with pytest.raises(TrainingError, match=r"'cpu' has too little memory.*training\.device = cpu"):
         group.evaluate(Samples(0, 0, 4))
     assert group.models.tobytes() == group.start.tobytes()
 

@@ -7,15 +7,15 @@ import pytest
 import torch
 from batched_bench import Group, Remembering, image_network
 from commands import SMALL, coterie, refused
+from small_runs import CLASSES, FEATURES, drifting_scenario, metrics_of, small_module
 from torch import nn
 from torch_bench import a_pool, counting, deep, dropping, normalised
-from worlds import CLASSES, FEATURES, drifting_world, metrics_of, small_module
 
 from coterie.data.pools import Samples
 from coterie.errors import ConfigError, TrainingError
 from coterie.experiments.config import build_model, make_scenario
 from coterie.experiments.presets import find_preset
-from coterie.learning import choice, stacked_module
+from coterie.learning import stacked_module, trainer_choice
 from coterie.learning.device import choose_device
 from coterie.learning.settings import TrainingSettings
 from coterie.learning.trainer import Trainer, Unsupported, Workspace
@@ -40,7 +40,7 @@ def test_what_cannot_be_trained_at_once_is_found_out_beforehand(build):
 @pytest.fixture
 def told(monkeypatch) -> list[str]:
     """What was said; every test starts as if nothing had been said yet."""
-    monkeypatch.setattr(choice, "_told", set())
+    monkeypatch.setattr(trainer_choice, "_shown", set())
     return []
 
 
@@ -53,7 +53,7 @@ def a_gpu(monkeypatch) -> None:
 
 def make(told, build=small_module, **training) -> Trainer:
     models = initial_vector(build, 1)[None]
-    return choice.make_trainer(
+    return trainer_choice.make_trainer(
         build,
         TrainingSettings(**training),
         Workspace([a_pool(10)], {"current": models}),
@@ -79,7 +79,7 @@ def test_who_insists_on_the_batched_trainer_gets_an_error(told):
 def test_on_a_gpu_what_cannot_be_trained_at_once_is_trained_on_the_cpu_and_that_is_said(
     told, monkeypatch
 ):
-    monkeypatch.setattr(choice, "choose_device", lambda wanted: torch.device("meta"))
+    monkeypatch.setattr(trainer_choice, "choose_device", lambda wanted: torch.device("meta"))
     for _ in range(2):
         assert make(told, counting).name == "torch"
     assert told[0].startswith("Training on the CPU instead of meta: torch.func cannot run it (")
@@ -108,7 +108,7 @@ def test_auto_means_a_gpu_if_there_is_one(monkeypatch):
     assert choose_device("auto").type == "mps"
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     assert choose_device("auto").type == "cpu"
-    with pytest.raises(ConfigError, match=r"no such device here, only: cpu\. Check its driver"):
+    with pytest.raises(ConfigError, match=r"only these devices: cpu\. Check the driver"):
         choose_device("cuda")
 
 
@@ -141,7 +141,7 @@ def test_the_device_and_the_trainer_can_be_chosen_on_the_command_line(tmp_path):
 @pytest.mark.usefixtures("a_gpu")
 def test_a_trainer_for_the_cpu_does_not_train_elsewhere(told, trainer):
     assert make(told, trainer=trainer).name.split()[0] == trainer
-    with pytest.raises(ConfigError, match=f"trainer = {trainer} trains on the CPU only"):
+    with pytest.raises(ConfigError, match=f"trainer = {trainer} trains only on the CPU"):
         make(told, trainer=trainer, device="cuda")
 
 
@@ -150,7 +150,7 @@ def test_whole_runs_with_drift_end_close_together(told):
     for trainer in ("batched", "torch"):
         settings = SimulationSettings(rounds=6, training=TrainingSettings(trainer=trainer))
         with Simulation(
-            drifting_world(), small_module, lambda: Random(fetches=2), settings, tell=told.append
+            drifting_scenario(), small_module, lambda: Random(fetches=2), settings, tell=told.append
         ) as simulation:
             metrics = metrics_of(simulation)
             results.append((simulation.best_models(), metrics["test_loss"].to_numpy()))
@@ -166,10 +166,10 @@ def test_a_whole_run_on_digits_ends_close_to_that_of_torch():
     for trainer in ("batched", "torch"):
         changes = {"peers.count": 8, "rounds": 3, "training.trainer": trainer}
         [config] = find_preset("digits").runs(["oracle"], [0], changes)
-        world = make_scenario(config)
+        scenario = make_scenario(config)
         with Simulation(
-            world,
-            lambda world=world, config=config: build_model(config, world.num_outputs),
+            scenario,
+            lambda scenario=scenario, config=config: build_model(config, scenario.num_outputs),
             lambda: Random(fetches=2),
             config,
         ) as simulation:
@@ -187,4 +187,4 @@ def test_a_run_continued_with_another_trainer_says_so(make_simulation):
     with make_simulation(Random, training=TrainingSettings(trainer="torch")) as simulation:
         simulation._tell = heard.append
         simulation.restore(saved)
-    assert "begun with the trainer 'batched cpu' and goes on with 'torch'" in heard[0]
+    assert "started with the trainer 'batched cpu' and continues with 'torch'" in heard[0]

@@ -21,7 +21,7 @@ from torch import nn
 
 from coterie.data.pools import Pool, Samples
 from coterie.errors import TrainingError
-from coterie.learning.parallel import ParallelTrainer
+from coterie.learning.parallel_trainer import ParallelTrainer
 from coterie.learning.settings import TrainingSettings
 from coterie.learning.torch_trainer import TorchTrainer
 from coterie.learning.trainer import EvaluateJob, ModelReference, TrainJob, Workspace

@@ -7,10 +7,10 @@ from itertools import chain
 import numpy as np
 import pytest
 import torch
+from small_runs import CLASSES, FEATURES
+from small_runs import small_module as plain
 from torch import nn
 from torch_bench import Bench, a_pool, dropping, normalised, order, regressing
-from worlds import CLASSES, FEATURES
-from worlds import small_module as plain
 
 from coterie.data.pools import Pool, Samples
 from coterie.errors import ConfigError
@@ -128,7 +128,7 @@ def test_regression_uses_the_squared_error_of_each_sample():
     ],
 )
 def test_a_module_that_does_not_take_the_data_is_refused(build):
-    with pytest.raises(ConfigError, match=r"cannot take a sample of shape \(6,\)"):
+    with pytest.raises(ConfigError, match=r"fails on a sample of shape \(6,\)"):
         Bench(build)
 
 

@@ -7,10 +7,10 @@ from itertools import chain
 import numpy as np
 import pytest
 import torch
+from small_runs import CLASSES, FEATURES
+from small_runs import small_module as plain
 from torch import nn
 from torch_bench import BITS, Bench, a_pool, counting, dropping, normalised, order
-from worlds import CLASSES, FEATURES
-from worlds import small_module as plain
 
 from coterie.data.pools import Samples
 from coterie.errors import TrainingError

@@ -266,8 +266,8 @@ def test_while_a_process_holds_the_folder_no_identity_is_made_in_it(tmp_path):
     hold = f"""
 import sys
 from pathlib import Path
-from coterie.storage.files import locked
-with locked(Path({str(tmp_path)!r})):
+from coterie.storage.files import lock_folder
+with lock_folder(Path({str(tmp_path)!r})):
     print("held", flush=True)
     sys.stdin.read()
 """

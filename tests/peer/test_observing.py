@@ -19,7 +19,7 @@ from coterie.peer.security.identity import create_identity
 from coterie.peer.security.trust import TrustStore
 from coterie.peer.status import status_json, status_table
 from coterie.peer.transport.context import PeerContext
-from coterie.storage.files import locked
+from coterie.storage.files import lock_folder
 from coterie.swarm.peer_folders import free_ports
 
 
@@ -116,7 +116,7 @@ def test_a_running_peer_is_seen_from_another_process(tmp_path, address_book):
     import sys
 
     PeerRun(tmp_path, address_book, rounds=None).update_status(state="running", round=0)
-    with locked(tmp_path):
+    with lock_folder(tmp_path):
         told = subprocess.run(
             [sys.executable, "-m", "coterie", "peer", "status", "--folder", tmp_path, "--json"],
             capture_output=True, text=True, check=True,

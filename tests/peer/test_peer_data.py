@@ -1,4 +1,4 @@
-"""A peer's own data and model, as a world of one."""
+"""A peer's own data and model: `PeerDatasets` of one peer."""
 
 import numpy as np
 import pytest
@@ -19,11 +19,11 @@ def data(start=0, **kinds):
 
 
 def test_data_change_with_the_rounds():
-    world = LocalPeerData([data(0), data(100), data(200)], [0, 2, 5])
-    assert [world.step_of(number) for number in range(7)] == [0, 0, 1, 1, 1, 2, 2]
+    datasets = LocalPeerData([data(0), data(100), data(200)], [0, 2, 5])
+    assert [datasets.step_of(number) for number in range(7)] == [0, 0, 1, 1, 1, 2, 2]
     for step, first in enumerate((0, 100, 200)):
-        (views,) = world.enter(step)
-        pool = world.pools[views.train.pool]
+        (views,) = datasets.load_step(step)
+        pool = datasets.pools[views.train.pool]
         assert pool.inputs[views.train.rows()][0, 0] == first
         assert len(views.validation) == len(views.test) == 3
 
@@ -35,13 +35,13 @@ def test_data_of_another_kind_are_refused():
 
 
 def test_labels_of_all_steps_must_fit_the_model():
-    world = LocalPeerData([data(), data(classes=6)], [0, 1])
+    datasets = LocalPeerData([data(), data(classes=6)], [0, 1])
     settings = PeerModelSettings(function="x:y")
-    assert world.num_outputs == 6
+    assert datasets.num_outputs == 6
     with pytest.raises(
         ConfigError, match=r"x:y cannot be found.*Expected a function of a module in"
     ):
-        model_builder(settings, world, __import__("pathlib").Path("/"))
+        model_builder(settings, datasets, __import__("pathlib").Path("/"))
 
 
 def save(path, **arrays):
@@ -56,9 +56,9 @@ def test_a_file_with_a_part_for_validation(tmp_path):
         train_inputs=train, train_targets=labels, validation_inputs=held,
         validation_targets=held_labels, test_inputs=train, test_targets=labels,
     )  # fmt: skip
-    world = read_local_data([step], tmp_path)
-    (views,) = world.enter(0)
-    pool = world.pools[0]
+    datasets = read_local_data([step], tmp_path)
+    (views,) = datasets.load_step(0)
+    pool = datasets.pools[0]
     np.testing.assert_array_equal(pool.inputs[views.train.rows()], train)
     np.testing.assert_array_equal(pool.inputs[views.validation.rows()], held)
     np.testing.assert_array_equal(pool.targets[views.validation.rows()], held_labels)
@@ -67,11 +67,11 @@ def test_a_file_with_a_part_for_validation(tmp_path):
 def test_without_one_a_fifth_is_held_out_and_images_are_scaled(tmp_path):
     images = np.tile(np.arange(100, dtype=np.uint8)[:, None, None], (1, 8, 8))
     step = save(tmp_path / "own.npz", train_images=images, train_labels=np.arange(100) % 2)
-    world = read_local_data([step], tmp_path)
-    (views,) = world.enter(0)
+    datasets = read_local_data([step], tmp_path)
+    (views,) = datasets.load_step(0)
     assert [len(views.train), len(views.validation), len(views.test)] == [64, 16, 20]
     rows = np.concatenate([views.train.rows(), views.validation.rows(), views.test.rows()])
-    seen = world.pools[0].inputs[rows][:, 0, 0, 0]
+    seen = datasets.pools[0].inputs[rows][:, 0, 0, 0]
     np.testing.assert_allclose(np.sort(seen), np.arange(100) / 127.5 - 1, rtol=1e-6)
 
 
@@ -94,14 +94,14 @@ def test_functions_beside_the_settings(tmp_path):
         "def wrong():\n    return 3\n"
         "number = 3\n"
     )
-    world = read_local_data([DataStep(function="my_ward:data")], tmp_path)
-    assert world.input_shape == (2,)
-    build = model_builder(PeerModelSettings(function="my_ward:model"), world, tmp_path)
+    datasets = read_local_data([DataStep(function="my_ward:data")], tmp_path)
+    assert datasets.input_shape == (2,)
+    build = model_builder(PeerModelSettings(function="my_ward:model"), datasets, tmp_path)
     assert build() is not build()
     with pytest.raises(ConfigError, match=r"returned int\. Expected a coterie"):
         read_local_data([DataStep(function="my_ward:wrong")], tmp_path)
     with pytest.raises(ConfigError, match="returns no new torch module"):
-        model_builder(PeerModelSettings(function="my_ward:wrong"), world, tmp_path)
+        model_builder(PeerModelSettings(function="my_ward:wrong"), datasets, tmp_path)
     with pytest.raises(ConfigError, match="is not a function"):
         read_local_data([DataStep(function="my_ward:number")], tmp_path)
 
@@ -109,8 +109,8 @@ def test_functions_beside_the_settings(tmp_path):
 def test_more_labels_than_outputs_are_refused(tmp_path):
     images = np.zeros((40, 8, 8), np.uint8)
     step = save(tmp_path / "own.npz", train_images=images, train_labels=np.arange(40) % 4)
-    world = read_local_data([step], tmp_path)
+    datasets = read_local_data([step], tmp_path)
     with pytest.raises(
         ConfigError, match=r"model.outputs is 3, but the labels of this peer go up to 3"
     ):
-        model_builder(PeerModelSettings(name="digits-cnn", outputs=3), world, tmp_path)
+        model_builder(PeerModelSettings(name="digits-cnn", outputs=3), datasets, tmp_path)

@@ -4,13 +4,13 @@ import pytest
 
 from coterie.errors import ConfigError
 from coterie.peer.peer_config import ENDLESS_ROUNDS, PeerConfig
-from coterie.settings import checked
+from coterie.settings import parse_settings
 
 GIVEN = {"data": {"file": "a.npz"}, "model": {"name": "digits-cnn"}}
 
 
 def config(**changes):
-    return checked(PeerConfig, GIVEN | changes)
+    return parse_settings(PeerConfig, GIVEN | changes)
 
 
 def test_a_single_file_is_enough():

@@ -23,7 +23,7 @@ from coterie.peer.stop_request import PeerStopRequest
 from coterie.peer.wire import protocol_pb2 as wire
 from coterie.peer.wire.methods import AWAIT, GET_MANIFEST
 from coterie.peer.wire.model import Phase
-from coterie.processes.signals import SAME_SECONDS
+from coterie.processes.signals import SAME_REQUEST_SECONDS
 
 ASKED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 COMMAND = "from coterie.cli.main import main; main()"
@@ -248,7 +248,7 @@ def test_a_second_request_ends_it_at_once(pair):
     peer.wait_held()
     peer.signal(signal.SIGTERM)
     soon(lambda: STOPPING in peer.log, "it tells that it stops")
-    time.sleep(SAME_SECONDS)  # until then it would belong to the first
+    time.sleep(SAME_REQUEST_SECONDS)  # until then it would belong to the first
     peer.signal(signal.SIGTERM)
     assert peer.ended() == 130
 

@@ -13,16 +13,16 @@ import pytest
 
 from coterie.errors import Interrupted, TrainingError
 from coterie.processes.signals import (
-    NAMES,
-    SAME_SECONDS,
+    SAME_REQUEST_SECONDS,
+    SIGNAL_NAMES,
     StopRequest,
-    handled_by,
+    handle_signals,
     interrupted_by_signals,
     stop_by_signal,
-    stopper,
+    stop_source,
 )
 
-every_signal = pytest.mark.parametrize("number", NAMES, ids=NAMES.values())
+every_signal = pytest.mark.parametrize("number", SIGNAL_NAMES, ids=SIGNAL_NAMES.values())
 
 
 @contextmanager
@@ -41,7 +41,7 @@ def test_a_request_is_told_once_and_says_how_it_came(number):
         assert not asked()
         signal.raise_signal(number)
         assert asked()
-    assert stopper(asked) == NAMES[number]
+    assert stop_source(asked) == SIGNAL_NAMES[number]
     assert len(told) == 1
 
 
@@ -73,14 +73,14 @@ def test_only_ctrl_c_again_stops_at_once():
 def test_sigterm_much_later_stops_at_once(monkeypatch):
     with stop_by_signal(len) as asked:
         signal.raise_signal(signal.SIGTERM)
-        monkeypatch.setattr(asked, "_made_at", asked._made_at - 2 * SAME_SECONDS)
+        monkeypatch.setattr(asked, "_made_at", asked._made_at - 2 * SAME_REQUEST_SECONDS)
         with pytest.raises(Interrupted, match="at once"):
             signal.raise_signal(signal.SIGTERM)
 
 
 @every_signal
 def test_a_request_that_was_never_noticed_is_passed_on(number):
-    with pytest.raises(Interrupted, match=NAMES[number]), stop_by_signal(len):
+    with pytest.raises(Interrupted, match=SIGNAL_NAMES[number]), stop_by_signal(len):
         signal.raise_signal(number)
 
 
@@ -146,15 +146,15 @@ os._exit(7)
 
 
 def test_a_request_without_a_signal_is_named_like_the_usual_one():
-    assert stopper(lambda: True) == stopper(StopRequest()) == "Ctrl-C"
+    assert stop_source(lambda: True) == stop_source(StopRequest()) == "Ctrl-C"
 
 
 def test_handlers_of_others_come_back_after_an_exception():
-    before = {number: signal.getsignal(number) for number in NAMES}
+    before = {number: signal.getsignal(number) for number in SIGNAL_NAMES}
 
     def fail(number: int, frame: object) -> None:
         raise Interrupted("now")
 
-    with pytest.raises(Interrupted), handled_by(fail):
+    with pytest.raises(Interrupted), handle_signals(fail):
         os.kill(os.getpid(), signal.SIGTERM)
-    assert {number: signal.getsignal(number) for number in NAMES} == before
+    assert {number: signal.getsignal(number) for number in SIGNAL_NAMES} == before

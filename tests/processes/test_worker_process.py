@@ -11,20 +11,20 @@ from multiprocessing.synchronize import Event
 import pytest
 
 from coterie.errors import Interrupted
-from coterie.learning.parallel import can_fork
-from coterie.processes.signals import NAMES, interrupted_by_signals
-from coterie.processes.worker_process import follow, starting
+from coterie.learning.parallel_trainer import can_fork
+from coterie.processes.signals import SIGNAL_NAMES, interrupted_by_signals
+from coterie.processes.worker_process import become_worker, hold_signals
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="needs forked processes")
 
 
-every_signal = pytest.mark.parametrize("number", NAMES, ids=NAMES.values())
+every_signal = pytest.mark.parametrize("number", SIGNAL_NAMES, ids=SIGNAL_NAMES.values())
 
 
 def begin_slowly(parent: int, number: int, has_begun: Event, was_signalled: Event) -> None:
     has_begun.set()
     was_signalled.wait()
-    follow(parent)
+    become_worker(parent)
     os.kill(os.getpid(), number)  # from now on it is ignored
 
 
@@ -33,14 +33,14 @@ def test_only_sigterm_of_its_parent_ends_a_worker():
     is_ready = context.Event()
 
     def work(parent: int) -> None:
-        follow(parent)
-        for number in NAMES:
+        become_worker(parent)
+        for number in SIGNAL_NAMES:
             os.kill(os.getpid(), number)
         is_ready.set()
         signal.pause()
 
     worker = context.Process(target=work, args=(os.getpid(),))
-    with starting():
+    with hold_signals():
         worker.start()
     assert is_ready.wait(60)
     assert worker.is_alive()
@@ -55,7 +55,7 @@ def test_no_signal_of_a_group_ends_a_worker_that_is_starting(number):
     has_begun, was_signalled = context.Event(), context.Event()
     arguments = (os.getpid(), number, has_begun, was_signalled)
     worker = context.Process(target=begin_slowly, args=arguments)
-    with starting():
+    with hold_signals():
         worker.start()
     has_begun.wait()
     # From another process, as from a terminal: what its parent sends is meant for it.
@@ -70,11 +70,11 @@ def test_a_signal_while_workers_start_is_not_lost(number):
     has_started = []
 
     def start() -> None:
-        with starting():
+        with hold_signals():
             # Not to the process: one of its other threads would take it at once.
             signal.pthread_kill(threading.get_ident(), number)
             has_started.append(True)
 
-    with interrupted_by_signals(), pytest.raises(Interrupted, match=NAMES[number]):
+    with interrupted_by_signals(), pytest.raises(Interrupted, match=SIGNAL_NAMES[number]):
         start()
     assert has_started

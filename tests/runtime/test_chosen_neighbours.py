@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from worlds import options_for
+from small_runs import options_for
 
 from coterie.runtime.exchange_log import chosen_statistics
 from coterie.runtime.loop import run_to_end

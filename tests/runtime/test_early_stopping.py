@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from torch import nn
 
-from coterie.data.peer_arrays import OwnData, PeerData
+from coterie.data.peer_arrays import PeerArrays, PeerData
 from coterie.errors import ConfigError
 from coterie.runtime.early_stopping import WINDOW, EarlyStopping
 from coterie.runtime.settings import SimulationSettings
@@ -146,11 +146,11 @@ def test_without_accuracies_the_best_cannot_be_chosen_by_them():
     """Regression has losses only: to say so beats a run whose bests are never found."""
     rng = np.random.default_rng(0)
     part = (rng.normal(size=(8, 2)).astype(np.float32), rng.normal(size=8).astype(np.float32))
-    world = OwnData([PeerData(part, part, part)] * 2)
+    datasets = PeerArrays([PeerData(part, part, part)] * 2)
     for best_by in ("accuracy", "highest-accuracy"):
         settings = SimulationSettings(best_by=best_by, rounds=1)
         with pytest.raises(ConfigError, match=f"best_by = {best_by} needs classes"):
-            Simulation(world, lambda: nn.Linear(2, 1), Local, settings)
+            Simulation(datasets, lambda: nn.Linear(2, 1), Local, settings)
 
 
 def test_patience_counts_rounds_since_the_best():

@@ -13,7 +13,7 @@ import pytest
 
 from coterie.errors import Interrupted, StorageError
 from coterie.learning.settings import TrainingSettings
-from coterie.processes.signals import NAMES
+from coterie.processes.signals import SIGNAL_NAMES
 from coterie.runtime.checkpoints import Checkpoints
 from coterie.runtime.loop import run_to_end
 from coterie.runtime.recorder import Recorder
@@ -130,7 +130,7 @@ def test_checkpoints_are_written_every_so_many_rounds_and_at_the_end(start, tmp_
 def test_ctrl_c_finishes_the_round_and_saves(start, tmp_path, kind, every):
     simulation, recorder, checkpoints = start(tmp_path)
     told = []
-    with pytest.raises(Interrupted, match=f"by {NAMES[kind]} after round 2"):
+    with pytest.raises(Interrupted, match=f"by {SIGNAL_NAMES[kind]} after round 2"):
         run_to_end(
             simulation,
             recorder,
@@ -354,4 +354,6 @@ def test_going_on_with_another_trainer_is_told(make_simulation, capsys):
     with make_simulation(Local, training=TrainingSettings(trainer="torch")) as other:
         other.restore(saved)
         assert other.next_round == 1
-    assert "begun with the trainer 'native v9' and goes on with 'torch'" in capsys.readouterr().out
+    assert (
+        "started with the trainer 'native v9' and continues with 'torch'" in capsys.readouterr().out
+    )

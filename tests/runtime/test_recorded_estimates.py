@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 from recorded_tables import where
-from worlds import assert_same_table, drifting, options_for
+from small_runs import assert_same_table, drifting_simulation, options_for
 
 from coterie.errors import Interrupted
 from coterie.runtime.checkpoints import Checkpoints
-from coterie.runtime.estimates import estimate_columns, estimates_due, recorded_peers
+from coterie.runtime.estimate_records import estimate_columns, is_estimate_round, recorded_peers
 from coterie.runtime.loop import run_to_end
 from coterie.runtime.recorder import Recorder
 from coterie.runtime.round import Round
@@ -44,7 +44,7 @@ def due(rounds: int, wanted: int = 20) -> list[int]:
     return [
         number
         for number in range(1, rounds + 1)
-        if estimates_due(number, settings, is_last=number == rounds)
+        if is_estimate_round(number, settings, is_last=number == rounds)
     ]
 
 
@@ -53,7 +53,7 @@ def test_recording_changes_nothing_else(name):
     """Bit for bit, over a shift, with absences and losses, for every strategy."""
     recorders, models = [], []
     for wanted in (0, 20):
-        simulation = drifting(
+        simulation = drifting_simulation(
             lambda: make_strategy(name, options_for(name, 2)),
             network=NetworkSettings(offline_probability=0.2, loss_probability=0.2),
             watch=WatchSettings(beliefs=wanted),
@@ -166,7 +166,7 @@ def test_a_table_of_100_peers_and_300_rounds_is_small(tmp_path):
             for peer in range(100)
         }
         now = Round(number, 0, np.ones(100, bool), np.zeros(100, bool), GroundTruth(clusters))
-        now.beliefs = estimate_columns(believed, clusters)
+        now.estimates = estimate_columns(believed, clusters)
         recorder.add(now)
     recorder.finish()
     assert recorder.table("beliefs").num_rows == 198_000
@@ -192,7 +192,7 @@ def test_a_run_that_was_stopped_has_the_same_bytes(name, end, error, tmp_path):
     """Stopped twice, after a checkpoint, or with rounds recorded that no checkpoint knows of."""
 
     def start(folder: Path) -> tuple[Simulation, Recorder, Checkpoints]:
-        simulation = drifting(
+        simulation = drifting_simulation(
             lambda: make_strategy(name, options_for(name, 2)),
             network=NetworkSettings(offline_probability=0.2),
             watch=WatchSettings(beliefs=3),

@@ -360,7 +360,7 @@ def test_what_was_pending_is_recorded_once(tmp_path, written):
                 part.unlink()
     second = Recorder(tmp_path)
     second.rewind(5)
-    second.take_back(kept)
+    second.add_pending(kept)
     second.add(a_round(5))
     second.finish()
     whole = tmp_path / "whole"

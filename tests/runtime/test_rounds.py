@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from worlds import CLASSES, drifting, metrics_of, options_for
+from small_runs import CLASSES, drifting_simulation, metrics_of, options_for
 
 from coterie.errors import ConfigError, TrainingError
 from coterie.learning.settings import TrainingSettings
@@ -126,10 +126,15 @@ def test_a_stopped_peer_keeps_serving_its_best_model(make_simulation):
 
 
 def test_a_shift_gives_new_data_and_wakes_everybody_up():
-    with drifting(Local, patience=1, training=TrainingSettings(learning_rate=0.3)) as simulation:
+    with drifting_simulation(
+        Local, patience=1, training=TrainingSettings(learning_rate=0.3)
+    ) as simulation:
         for _ in range(4):
             now = simulation.advance()
-        before = [simulation.world.pools[0].inputs.copy(), simulation.state.progress.stopped.copy()]
+        before = [
+            simulation.datasets.pools[0].inputs.copy(),
+            simulation.state.progress.stopped.copy(),
+        ]
         assert before[1].any(), "the test needs somebody who has stopped"
         current = simulation.state.current.copy()
         captured = []
@@ -141,7 +146,7 @@ def test_a_shift_gives_new_data_and_wakes_everybody_up():
         now = simulation.advance()
         assert now.number == 4
         assert now.step == 1
-        assert (simulation.world.pools[0].inputs != before[0]).any()
+        assert (simulation.datasets.pools[0].inputs != before[0]).any()
         assert set(now.tables()["metrics"]["status"]) == {"active"}
         np.testing.assert_array_equal(captured[0], current)
         assert np.isfinite(now.measures["train_loss"]).all()
@@ -149,14 +154,14 @@ def test_a_shift_gives_new_data_and_wakes_everybody_up():
 
 def test_peers_are_tested_on_the_distribution_they_have_now():
     """Two meanings of the labels are exchanged; test targets must follow at once."""
-    with drifting(Local) as simulation:
+    with drifting_simulation(Local) as simulation:
         for round_number in range(7):
             now = simulation.advance()
             step = 0 if round_number <= 3 else 1
             assert now.truth.clusters.tolist() == [[0, 1] * 2, [1, 0] * 2][step]
             for peer in range(4):
                 test = simulation.state.samples[peer].test
-                pool = simulation.world.pools[test.pool]
+                pool = simulation.datasets.pools[test.pool]
                 largest = pool.inputs[:, :CLASSES].argmax(axis=1)
                 swapped = np.array([1, 0, 2])[largest]
                 meaning = swapped if now.truth.clusters[peer] else largest
@@ -164,7 +169,7 @@ def test_peers_are_tested_on_the_distribution_they_have_now():
 
 
 def test_the_round_before_a_shift_is_tested():
-    with drifting(Local, test_every=100) as simulation:
+    with drifting_simulation(Local, test_every=100) as simulation:
         tested = [
             bool(np.isfinite(simulation.advance().measures["test_loss"]).all()) for _ in range(7)
         ]
@@ -173,7 +178,7 @@ def test_the_round_before_a_shift_is_tested():
 
 def test_best_memory_starts_anew_at_a_shift():
     """A best from before the shift must not survive it, however low its loss was."""
-    with drifting(Local, training=TrainingSettings(learning_rate=0.05)) as simulation:
+    with drifting_simulation(Local, training=TrainingSettings(learning_rate=0.05)) as simulation:
         for _ in range(5):
             now = simulation.advance()
         assert (simulation.state.progress.best_round >= 3).all()
@@ -182,7 +187,7 @@ def test_best_memory_starts_anew_at_a_shift():
 
 
 def test_oracle_follows_the_clusters_through_a_shift():
-    with drifting(lambda: Oracle(fetches=1)) as simulation:
+    with drifting_simulation(lambda: Oracle(fetches=1)) as simulation:
         simulation.advance()
         while not simulation.finished:
             now = simulation.advance()
@@ -307,5 +312,5 @@ def test_divergence_names_peer_and_round(make_simulation):
 
 
 def test_zero_threads_are_refused(make_simulation):
-    with pytest.raises(ConfigError, match="threads is 0, but 1 to 1024"):
+    with pytest.raises(ConfigError, match="threads is 0, but it must be from 1 to 1024"):
         make_simulation(Local, threads=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from worlds import drifting
+from small_runs import drifting_simulation
 
 from coterie.learning.settings import TrainingSettings
 from coterie.learning.trainer import EvaluateJob, ModelReference
@@ -36,7 +36,7 @@ def test_who_has_stopped_still_measures_others_models(make_simulation):
 
 def test_a_shift_leaves_tables_as_they_are():
     """What was measured on the old data stays until it is measured anew."""
-    with drifting(lambda: DAC(fetches=1, tau=0.0, two_hop=False)) as simulation:
+    with drifting_simulation(lambda: DAC(fetches=1, tau=0.0, two_hop=False)) as simulation:
         for _ in range(4):
             simulation.advance()
         everybody = np.arange(4)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from worlds import assert_same_table, drifting, options_for
+from small_runs import assert_same_table, drifting_simulation, options_for
 
 from coterie.errors import ConfigError
 from coterie.experiments.execution import RoundMetrics
@@ -45,7 +45,7 @@ def test_watching_changes_nothing_else(name, schedule):
     recorders, models = [], []
     for watch in ({}, WATCH):
         network = NetworkSettings(offline_probability=0.2, loss_probability=0.2)
-        with drifting(
+        with drifting_simulation(
             lambda: make_strategy(name, options),
             schedule=schedule,
             patience=2,
@@ -91,7 +91,9 @@ def test_what_is_seen_is_what_the_peer_would_measure(make_simulation):
 
 def test_a_shift_is_seen_at_once():
     """The clusters are those of the round, and the data as well."""
-    with drifting(lambda: Random(fetches=1), watch=WatchSettings(peers=(0,))) as simulation:
+    with drifting_simulation(
+        lambda: Random(fetches=1), watch=WatchSettings(peers=(0,))
+    ) as simulation:
         table = tables_of(simulation).table("similarities")
     clusters = {row["round"]: row["cluster"] for row in table.to_pylist()}
     assert clusters == {1: 0, 2: 0, 3: 0, 4: 1, 5: 1, 6: 1}

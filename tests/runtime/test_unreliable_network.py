@@ -7,11 +7,11 @@ import pytest
 
 from coterie.errors import ConfigError
 from coterie.runtime.settings import Absence, NetworkSettings
-from coterie.runtime.unreliable_network import Network
+from coterie.runtime.unreliable_network import UnreliableNetwork
 
 
-def network(num_peers: int = 10, seed: int = 0, **settings: object) -> Network:
-    return Network(NetworkSettings(**settings), num_peers, seed)
+def network(num_peers: int = 10, seed: int = 0, **settings: object) -> UnreliableNetwork:
+    return UnreliableNetwork(NetworkSettings(**settings), num_peers, seed)
 
 
 def absent(peer: int, first: int, last: int) -> Absence:
@@ -21,24 +21,24 @@ def absent(peer: int, first: int, last: int) -> Absence:
 def test_by_default_everybody_is_there_and_everything_arrives():
     perfect = network()
     for number in range(20):
-        assert perfect.begin(number).all()
-        assert all(perfect.delivers(peer) for peer in range(10))
+        assert perfect.start_round(number).all()
+        assert all(perfect.draw_delivery(peer) for peer in range(10))
 
 
 def test_nobody_is_offline_in_round_0():
     cut_off = network(offline_probability=1.0)
-    assert cut_off.begin(0).tolist() == [True] * 10
-    assert cut_off.begin(1).tolist() == [False] * 10
+    assert cut_off.start_round(0).tolist() == [True] * 10
+    assert cut_off.start_round(1).tolist() == [False] * 10
 
 
 def test_probability_1_takes_everybody_offline_in_every_later_round():
     cut_off = network(100, offline_probability=1.0)
-    assert not any(cut_off.begin(number).any() for number in range(1, 50))
+    assert not any(cut_off.start_round(number).any() for number in range(1, 50))
 
 
 def test_a_probability_is_met_on_average():
     shaky = network(200, offline_probability=0.3)
-    online = np.array([shaky.begin(number) for number in range(1, 201)])
+    online = np.array([shaky.start_round(number) for number in range(1, 201)])
     # 40 000 draws: the standard deviation of their mean is 0.0023.
     assert 1 - online.mean() == pytest.approx(0.3, abs=0.01)
     # No peer and no round is luckier than the others.
@@ -48,14 +48,14 @@ def test_a_probability_is_met_on_average():
 
 def test_a_trace_includes_its_first_and_last_round():
     traced = network(4, offline_trace=(absent(2, 3, 5),))
-    seen = [traced.begin(number).tolist() for number in range(8)]
+    seen = [traced.start_round(number).tolist() for number in range(8)]
     expected = [[True, True, not 3 <= number <= 5, True] for number in range(8)]
     assert seen == expected
 
 
 def test_traces_add_up_and_one_round_is_enough():
     traced = network(3, offline_trace=(absent(0, 1, 1), absent(0, 3, 3), absent(1, 3, 4)))
-    offline = [np.flatnonzero(~traced.begin(number)).tolist() for number in range(6)]
+    offline = [np.flatnonzero(~traced.start_round(number)).tolist() for number in range(6)]
     assert offline == [[], [0], [], [0, 1], [1], []]
 
 
@@ -63,35 +63,37 @@ def test_a_trace_adds_to_the_random_absences():
     without = network(50, offline_probability=0.5)
     both = network(50, offline_probability=0.5, offline_trace=(absent(7, 1, 30),))
     for number in range(1, 31):
-        expected = without.begin(number).copy()
+        expected = without.start_round(number).copy()
         expected[7] = False
-        assert both.begin(number).tolist() == expected.tolist()
+        assert both.start_round(number).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize(("probability", "arrives"), [(0.0, True), (1.0, False)])
 def test_loss_probabilities_0_and_1(probability, arrives):
     lossy = network(loss_probability=probability)
     for number in range(5):
-        lossy.begin(number)
-        assert {lossy.delivers(peer) for peer in range(10) for _ in range(20)} == {arrives}
+        lossy.start_round(number)
+        assert {lossy.draw_delivery(peer) for peer in range(10) for _ in range(20)} == {arrives}
 
 
 def test_a_loss_probability_is_met_on_average():
     lossy = network(20, loss_probability=0.2)
     arrived = []
     for number in range(100):
-        lossy.begin(number)
-        arrived += [lossy.delivers(peer) for peer in range(20) for _ in range(10)]
+        lossy.start_round(number)
+        arrived += [lossy.draw_delivery(peer) for peer in range(20) for _ in range(10)]
     assert 1 - np.mean(arrived) == pytest.approx(0.2, abs=0.015)
 
 
-def failures(lossy: Network, order: list[int]) -> tuple[list[list[bool]], dict[int, list[bool]]]:
+def failures(
+    lossy: UnreliableNetwork, order: list[int]
+) -> tuple[list[list[bool]], dict[int, list[bool]]]:
     """Return who was online and, for each asker, what became of its messages in turn."""
     online, arrived = [], {peer: [] for peer in sorted(set(order))}
     for number in range(1, 6):
-        online.append(lossy.begin(number).tolist())
+        online.append(lossy.start_round(number).tolist())
         for asker in order:
-            arrived[asker].append(lossy.delivers(asker))
+            arrived[asker].append(lossy.draw_delivery(asker))
     return online, arrived
 
 
@@ -122,18 +124,18 @@ def test_failures_of_a_round_do_not_depend_on_the_rounds_before():
     lossy = {"loss_probability": 0.5, "offline_probability": 0.5}
     steady, resumed = network(**lossy), network(**lossy)
     for number in range(1, 8):
-        online = steady.begin(number)
-        arrived = [steady.delivers(peer) for peer in range(10) for _ in range(number)]
-    assert resumed.begin(7).tolist() == online.tolist()
-    assert [resumed.delivers(peer) for peer in range(10) for _ in range(7)] == arrived
+        online = steady.start_round(number)
+        arrived = [steady.draw_delivery(peer) for peer in range(10) for _ in range(number)]
+    assert resumed.start_round(7).tolist() == online.tolist()
+    assert [resumed.draw_delivery(peer) for peer in range(10) for _ in range(7)] == arrived
 
 
 def test_messages_of_different_rounds_fail_independently():
     lossy = network(loss_probability=0.5)
     rounds = []
     for number in range(8):
-        lossy.begin(number)
-        rounds.append(tuple(lossy.delivers(0) for _ in range(30)))
+        lossy.start_round(number)
+        rounds.append(tuple(lossy.draw_delivery(0) for _ in range(30)))
     assert len(set(rounds)) == 8
 
 
@@ -145,7 +147,9 @@ def test_a_trace_of_a_peer_that_does_not_exist_is_refused(peer):
 
 
 def test_the_last_peer_may_be_absent():
-    assert network(10, offline_trace=(absent(9, 1, 1),)).begin(1).tolist() == [True] * 9 + [False]
+    assert network(10, offline_trace=(absent(9, 1, 1),)).start_round(1).tolist() == [True] * 9 + [
+        False
+    ]
 
 
 @pytest.mark.parametrize("name", ["offline_probability", "loss_probability"])

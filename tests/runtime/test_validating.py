@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from worlds import drifting, options_for
+from small_runs import drifting_simulation, options_for
 
 from coterie.attacks.poison_settings import PoisonSettings
 from coterie.errors import StrategyError
@@ -141,7 +141,7 @@ def troubled(name: str, *, schedule: str, restraint: bool | None = None) -> Simu
     is_peer = issubclass(STRATEGIES[name], Strategy)
     poison = PoisonSettings(kind="label-flip", count=1, from_round=2) if is_peer else None
     options = options_for(name, 2)
-    return drifting(
+    return drifting_simulation(
         lambda: make_strategy(name, options),
         schedule=schedule,
         patience=1,

@@ -6,7 +6,7 @@ import copy
 
 import numpy as np
 import pytest
-from worlds import assert_same_table, drifting, metrics_of, options_for
+from small_runs import assert_same_table, drifting_simulation, metrics_of, options_for
 
 from coterie.runtime.settings import NetworkSettings
 from coterie.simulation.simulation import Simulation
@@ -87,7 +87,7 @@ def test_going_on_later_changes_nothing(name, schedule):
 
     def make() -> Simulation:
         network = NetworkSettings(offline_probability=0.2, loss_probability=0.2)
-        return drifting(
+        return drifting_simulation(
             lambda: make_strategy(name, options), schedule=schedule, patience=2, network=network
         )
 

@@ -13,7 +13,7 @@ from typing import BinaryIO
 import pytest
 
 from coterie.errors import StorageError
-from coterie.storage.files import PARTIAL, explained, make_folder, write_atomically, write_text
+from coterie.storage.files import PARTIAL, explain_errors, make_folder, write_atomically, write_text
 
 
 def writer(name: str, content: bytes):
@@ -141,8 +141,8 @@ def test_a_full_disk_is_explained_and_the_old_file_stays(tmp_path, way):
         timeout=120,
     )
     assert f"Cannot write to {tmp_path}: " in done.stdout
-    assert "Make room on the disk" in done.stdout
-    assert "what was saved before is intact" in done.stdout
+    assert "Free some space" in done.stdout
+    assert "that were saved before are intact" in done.stdout
     assert names_in(tmp_path) == ["old.parquet", "old.txt"]
     assert (tmp_path / "old.txt").read_text() == "old"
     assert (tmp_path / "old.parquet").read_text() == "old"
@@ -190,16 +190,16 @@ def test_a_folder_under_a_file_cannot_be_made(tmp_path, below):
 @pytest.mark.parametrize(
     ("number", "advice"),
     [
-        (errno.ENOSPC, "Make room on the disk"),
-        (errno.EDQUOT, "Make room on the disk"),
-        (errno.EFBIG, "Make room on the disk"),
+        (errno.ENOSPC, "Free some space"),
+        (errno.EDQUOT, "Free some space"),
+        (errno.EFBIG, "Free some space"),
         (errno.EACCES, "Choose a folder you may write to"),
         (errno.EROFS, "Choose a folder you may write to"),
         (errno.EPERM, "Choose a folder you may write to"),
     ],
 )
 def test_errors_come_with_advice(number, advice):
-    with pytest.raises(StorageError) as caught, explained("do it"):
+    with pytest.raises(StorageError) as caught, explain_errors("do it"):
         raise OSError(number, os.strerror(number))
     assert str(caught.value).startswith(f"Cannot do it: {os.strerror(number)}. ")
     assert advice in str(caught.value)
@@ -207,10 +207,10 @@ def test_errors_come_with_advice(number, advice):
 
 
 def test_an_error_without_a_number_is_explained_by_its_text():
-    with pytest.raises(StorageError, match=r"Cannot do it: broken\."), explained("do it"):
+    with pytest.raises(StorageError, match=r"Cannot do it: broken\."), explain_errors("do it"):
         raise OSError("broken")
 
 
 def test_other_errors_are_not_touched():
-    with pytest.raises(KeyError, match="mine"), explained("do it"):
+    with pytest.raises(KeyError, match="mine"), explain_errors("do it"):
         raise KeyError("mine")

@@ -46,7 +46,7 @@ def test_a_file_is_safe_as_soon_as_it_is_written(tmp_path, disk):
 
 
 def test_a_file_that_need_not_last_costs_nothing(tmp_path, disk):
-    write_text(tmp_path / "a.txt", "now", lasting=False)
+    write_text(tmp_path / "a.txt", "now", durable=False)
     assert disk.num_synced == 0
 
 

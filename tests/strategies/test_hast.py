@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from plans import drive
-from worlds import layered_module, small_module
+from small_runs import layered_module, small_module
 
 from coterie.errors import ConfigError
 from coterie.learning.settings import TrainingSettings

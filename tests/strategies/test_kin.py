@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from kin_parts import losses, me, offer, played
-from worlds import layered_module
+from small_runs import layered_module
 
 from coterie.strategies.kin.average_or_adopt import average_or_adopt
 from coterie.strategies.kin.kin import Kin

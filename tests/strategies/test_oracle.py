@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from kin_parts import losses, me, played
-from worlds import assert_same_table, metrics_of
+from small_runs import assert_same_table, metrics_of
 
 from coterie.strategies.oracle import Oracle
 from coterie.strategies.parts.merging import federated_average

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from worlds import drifting, layered_module
+from small_runs import drifting_simulation, layered_module
 
 from coterie.learning.settings import TrainingSettings
 from coterie.runtime.checkpoints import Checkpoints
@@ -198,8 +198,8 @@ class TestInASimulation:
         assert {job.last_layers for job in jobs} == {simulation.state.depth("classifier")}
 
     def test_a_shift_of_the_data_starts_it_anew(self):
-        with drifting(lambda: Kin(fetches=2), training=training(epochs=3)) as simulation:
-            while simulation.world.step_of(simulation.next_round) == 0:
+        with drifting_simulation(lambda: Kin(fetches=2), training=training(epochs=3)) as simulation:
+            while simulation.datasets.step_of(simulation.next_round) == 0:
                 simulation.advance()
             simulation.state.restraint.epochs[:] = 0
             now = simulation.advance()

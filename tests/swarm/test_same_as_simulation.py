@@ -115,10 +115,10 @@ def test_every_model_came_in_time_and_every_round_has_its_cost(both):
 
 def last_models(config: RunConfig) -> np.ndarray:
     """Simulate once more, and return the models that peers end with, (K, P)."""
-    world = make_scenario(config)
+    scenario = make_scenario(config)
     with Simulation(
-        world,
-        lambda: build_model(config, world.num_outputs),
+        scenario,
+        lambda: build_model(config, scenario.num_outputs),
         lambda: make_strategy(config.strategy["name"], config.strategy_options()),
         config,
     ) as simulation:

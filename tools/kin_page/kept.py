@@ -17,14 +17,14 @@ from coterie.experiments.config import RunConfig
 from coterie.experiments.experiment import Experiment
 from coterie.experiments.presets.scaling import COUNTS_ROUNDS
 from coterie.experiments.run_folder import SUMMARY, RunFolder
-from coterie.reports.html.subjects import Subject
-from coterie.reports.html.views.curves import curves
-from coterie.reports.html.views.view_parts import Json, over_seeds
+from coterie.reports.html.run_groups import RunGroup
+from coterie.reports.html.views.curves_view import build_curves
+from coterie.reports.html.views.view_parts import Json, summarise_seeds
 from coterie.results.analyses.columns import columns, of_all_peers
 from coterie.results.analyses.neighbours import fetched_precision
 from coterie.results.published_comparison import list_differences
 from coterie.results.read_runs import read_runs
-from coterie.storage.files import explained, open_folder, write_text
+from coterie.storage.files import explain_errors, prepare_folder, write_text
 from coterie.studies.base import Setting, Study
 from coterie.studies.study_results import StudyResult, csv_text, read_csv, read_results
 from reproduction_page.kept import hardware, software
@@ -184,13 +184,13 @@ def _curves(folder: Path, setting: Setting) -> list[Curve]:
     runs = [run for run in read_runs([folder]) if run.finished and run.label in drawn]
     if not runs:
         return []
-    subject = Subject(tuple(runs))
-    levels = curves(subject)["curves"]["validation"]
+    group = RunGroup(tuple(runs))
+    levels = build_curves(group)["curves"]["validation"]
     found = []
-    for place, (label, mine) in enumerate(subject.by_label.items()):
+    for place, (label, mine) in enumerate(group.runs_by_label.items()):
         seeds = sorted(run.seed for run in mine)
         found.append(_curve(label, KINDS[0], levels[place][0], seeds))
-        shares = over_seeds([_own_cluster(run) for run in mine], 100.0)
+        shares = summarise_seeds([_own_cluster(run) for run in mine], 100.0)
         if shares["round"]:
             found.append(_curve(label, KINDS[1], shares, seeds))
     return found
@@ -213,7 +213,7 @@ def _curve(label: str, kind: str, data: Json, seeds: list[int]) -> Curve:
 
 
 def _write(kept: KeptSetting, target: Path) -> None:
-    open_folder(target)
+    prepare_folder(target)
     made = asdict(kept.made)
     # One line per curve: files that people can still look at.
     lines = ",\n".join(json.dumps(curve) for curve in made.pop("curves"))
@@ -230,7 +230,7 @@ def read(study: Study, folder: Path) -> list[KeptSetting]:
 
 def _read(path: Path) -> KeptSetting:
     try:
-        with explained(f"read {path}"):
+        with explain_errors(f"read {path}"):
             made = TypeAdapter(Made).validate_json(path.read_bytes())
     except ValidationError as error:
         first = error.errors()[0]

@@ -29,7 +29,7 @@ from coterie.results.analyses.columns import ALL
 from coterie.results.published_comparison import list_departures
 from coterie.results.reproduction import ReproducedRun, Reproduction
 from coterie.runtime.run_tables import read_table
-from coterie.storage.files import explained, open_folder, write_text
+from coterie.storage.files import explain_errors, prepare_folder, write_text
 from coterie.strategies import make_strategy
 from coterie.strategies.delusional_oracle import DelusionalOracle
 from coterie.studies.papers import PAPERS
@@ -205,7 +205,7 @@ def _delusional(config: RunConfig) -> DelusionalOracle | None:
 def software(run: RunFolder) -> dict[str, str]:
     """Return the versions that matter most of what a run was made with."""
     path = run.folder / "software.json"
-    with explained(f"read {path}"):
+    with explain_errors(f"read {path}"):
         versions = json.loads(path.read_text())
     return {name: versions[name] for name in ("python", "coterie", "torch", "numpy")}
 
@@ -303,7 +303,7 @@ def _kept_value(run: KeptRun, analysis: str, column: str) -> float:
 
 def write(kept: Kept, folder: Path, name: str) -> Path:
     """Write what is kept into the folder, as NAME.json."""
-    open_folder(folder)
+    prepare_folder(folder)
     path = folder / f"{name}.json"
     write_text(path, json.dumps(asdict(kept), indent=1, ensure_ascii=False) + "\n")
     return path
@@ -312,7 +312,7 @@ def write(kept: Kept, folder: Path, name: str) -> Path:
 def read(path: Path) -> Kept:
     """Read what `write` wrote."""
     try:
-        with explained(f"read {path}"):
+        with explain_errors(f"read {path}"):
             return TypeAdapter(Kept).validate_json(path.read_bytes())
     except ValidationError as error:
         first = error.errors()[0]

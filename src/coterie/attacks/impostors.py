@@ -1,4 +1,4 @@
-"""Strategies of poisoned peers: honest until a round, and misbehaving from then on."""
+"""Strategies of poisoned peers: honest until a round, then hostile."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from coterie.strategies.wrong_cluster import WrongCluster
 
 
 class Impostor(Strategy):
-    """Wraps an honest strategy and behaves like it, except where a subclass differs."""
+    """Wraps an honest strategy; a subclass changes some of its behaviour."""
 
     # The wrapped strategy may not see the ground truth: see `_without_truth`.
     uses_ground_truth = True
@@ -28,7 +28,7 @@ class Impostor(Strategy):
         self._has_begun = False
 
     def round(self, me: Me) -> Plan:
-        """Run an honest round, or a misbehaving one."""
+        """Run an honest round or a hostile one."""
         self._has_begun = me.round >= self._from_round
         return (
             self._misbehave(me) if self._has_begun else self.honest.round(self._without_truth(me))
@@ -36,7 +36,7 @@ class Impostor(Strategy):
 
     @abstractmethod
     def _misbehave(self, me: Me) -> Plan:
-        """Yield the requests of a misbehaving round."""
+        """Yield the requests of a hostile round."""
 
     def _without_truth(self, me: Me) -> Me:
         """Return `me` as the honest strategy may see it."""
@@ -67,11 +67,11 @@ class Impostor(Strategy):
         self.honest.restore(state)
 
 
-class DeludedImpostor(Impostor):
-    """Merges models of other true clusters; its message is from the time it was honest."""
+class WrongClusterImpostor(Impostor):
+    """Merges models of other true clusters; its message is the last honest one."""
 
-    name = "deluded impostor"
-    summary = "honest, then deluded"
+    name = "wrong-cluster impostor"
+    summary = "honest, then merges models of other true clusters"
     usual_fetches = 5
     """For strategies that have no such option."""
 
@@ -80,10 +80,10 @@ class DeludedImpostor(Impostor):
 
 
 class Liar(Impostor):
-    """Reports the opposite of what the honest strategy measured; its models are honest."""
+    """Reports the opposite of the honest strategy's measurements; its models are honest."""
 
     name = "liar"
-    summary = "honest, then a liar"
+    summary = "honest, then reports the opposite of its measurements"
 
     def _misbehave(self, me: Me) -> Plan:
         plan, answer = self.honest.round(self._without_truth(me)), None
@@ -103,7 +103,7 @@ class Liar(Impostor):
 
 
 def _reversed(message: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
-    """Reverse every array of floats; numbers of peers stay."""
+    """Return a message with each array of floats reversed; peers' numbers stay."""
     return {
         name: _opposite(values) if values.dtype.kind == "f" else values
         for name, values in message.items()

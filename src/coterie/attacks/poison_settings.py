@@ -14,9 +14,9 @@ PoisonKind: TypeAlias = Literal[
 
 
 class PoisonSettings(Settings):
-    """Peers that misbehave, to measure how a strategy withstands them.
+    """Hostile peers, to measure how robust a strategy is.
 
-    Results are of the honest peers only. Which peers are poisoned depends on the seed, not on the
+    Results are only of the honest peers. The seed decides which peers are poisoned, not the
     strategy. Strategies with a server cannot be poisoned.
     """
 
@@ -33,7 +33,7 @@ class PoisonSettings(Settings):
     cluster: int | None = Field(None, ge=0)
     """Only peers that begin in this true cluster are poisoned; when not given, any."""
     from_round: int = Field(1, ge=1)
-    """The first round in which they misbehave."""
+    """The first round in which they are hostile."""
 
     @model_validator(mode="after")
     def _how_many(self) -> Self:

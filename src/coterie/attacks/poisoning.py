@@ -1,7 +1,7 @@
-"""Poisoned peers: which they are, and how they change their labels, strategies and models.
+"""Poisoned peers: their choice, and how they change their labels, strategies and models.
 
-They train honestly, so that their published models are near those of honest peers. Results leave
-them out.
+They train honestly, so that their published models are similar to those of honest peers. Results do
+not include them.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from coterie.attacks.impostors import DeludedImpostor, Liar
+from coterie.attacks.impostors import Liar, WrongClusterImpostor
 from coterie.attacks.poison_settings import PoisonSettings
-from coterie.data.peer_datasets import World
+from coterie.data.peer_datasets import PeerDatasets
 from coterie.data.pools import PeerSamples, Pool, Samples
 from coterie.errors import ConfigError
 from coterie.learning.trainer import Matrix
@@ -28,7 +28,7 @@ from coterie.strategies.strategy import Strategy
 
 Mask = npt.NDArray[np.bool_]
 FORGERIES = frozenset({"sign-flip", "noise", "stale"})
-"""Kinds that publish a different model from the one they trained."""
+"""The kinds that publish another model than they trained."""
 
 
 class Poisoning:
@@ -37,41 +37,41 @@ class Poisoning:
     def __init__(
         self,
         settings: PoisonSettings,
-        world: World,
+        datasets: PeerDatasets,
         layout: Layout,
         keys: Sequence[Key],
         seed: int,
     ) -> None:
         self._settings = settings
         self._seed = seed
-        self._world = world
+        self._datasets = datasets
         self._layout = layout
         self._keys = keys
-        self.peers: Mask = poisoned_peers(settings, world, seed)
+        self.peers: Mask = poisoned_peers(settings, datasets, seed)
         """Peers that are poisoned in some round, (K,)."""
-        self._num_pools = len(world.pools)
+        self._num_pools = len(datasets.pools)
         self.pools = self._mislabelled_pools()
         """The pools of the data; with flipped labels, also a copy of each with other labels."""
         self._merged: dict[int, Matrix] = {}
         """Models of poisoned peers before this round's training."""
 
-    def has_begun(self, round_number: int) -> bool:
-        """Return whether poisoned peers misbehave in a round."""
+    def is_active(self, round_number: int) -> bool:
+        """Return whether poisoned peers are hostile in a round."""
         return self._settings.kind != "none" and round_number >= self._settings.from_round
 
-    def relabels(self, round_number: int) -> bool:
-        """Return whether labels are flipped for the first time in a round."""
+    def starts_flipping(self, round_number: int) -> bool:
+        """Return whether labels are flipped from this round on."""
         return self._settings.kind == "label-flip" and round_number == self._settings.from_round
 
-    def present(self, round_number: int) -> Mask:
+    def present_peers(self, round_number: int) -> Mask:
         """Return the peers that have not left the network, (K,)."""
-        if self._settings.kind == "absent" and self.has_begun(round_number):
+        if self._settings.kind == "absent" and self.is_active(round_number):
             return ~self.peers
         return np.ones_like(self.peers)
 
-    def impostors(self, strategies: list[Strategy]) -> list[Strategy]:
+    def wrap_strategies(self, strategies: list[Strategy]) -> list[Strategy]:
         """Return each peer's strategy; those of poisoned peers are wrapped."""
-        kinds = {"delusional": DeludedImpostor, "liar": Liar}
+        kinds = {"delusional": WrongClusterImpostor, "liar": Liar}
         if self._settings.kind not in kinds:
             return strategies
         impostor = kinds[self._settings.kind]
@@ -80,13 +80,15 @@ class Poisoning:
             for strategy, poisoned in zip(strategies, self.peers, strict=True)
         ]
 
-    def labelled(self, samples: list[PeerSamples], round_number: int) -> list[PeerSamples]:
+    def flip_labels(self, samples: list[PeerSamples], round_number: int) -> list[PeerSamples]:
         """Return the peers' data in a round, with flipped labels for poisoned peers."""
-        if self._settings.kind != "label-flip" or not self.has_begun(round_number):
+        if self._settings.kind != "label-flip" or not self.is_active(round_number):
             return samples
         # A drift fills the pools again in every step, so their labels are flipped again.
-        for honest, flipped in zip(self._world.pools, self.pools[self._num_pools :], strict=True):
-            highest = self._world.num_outputs - 1 if self._world.is_classification else 0
+        for honest, flipped in zip(
+            self._datasets.pools, self.pools[self._num_pools :], strict=True
+        ):
+            highest = self._datasets.num_outputs - 1 if self._datasets.is_classification else 0
             np.subtract(highest, honest.targets, out=flipped.targets, casting="unsafe")
         return [
             self._mislabelled(mine) if poisoned else mine
@@ -101,8 +103,8 @@ class Poisoning:
         return replace(samples, pool=samples.pool + self._num_pools)
 
     def _mislabelled_pools(self) -> list[Pool]:
-        """Return pools with labels of their own; the inputs share memory."""
-        pools = self._world.pools
+        """Return the pools, and copies with flipped labels that share the inputs."""
+        pools = self._datasets.pools
         if self._settings.kind != "label-flip":
             return pools
         others = [
@@ -111,25 +113,25 @@ class Poisoning:
         ]
         return [*pools, *others]
 
-    def forges(self, round_number: int) -> Mask:
+    def forging_peers(self, round_number: int) -> Mask:
         """Return the peers that publish a forged model, (K,)."""
-        if self._settings.kind in FORGERIES and self.has_begun(round_number):
+        if self._settings.kind in FORGERIES and self.is_active(round_number):
             return self.peers
         return np.zeros_like(self.peers)
 
     def is_stale(self, peer: int, round_number: int) -> bool:
         """Return whether a peer publishes its last honest model."""
-        return self._settings.kind == "stale" and bool(self.forges(round_number)[peer])
+        return self._settings.kind == "stale" and bool(self.forging_peers(round_number)[peer])
 
-    def note_merged(self, peer: int, round_number: int, merged: Matrix) -> None:
+    def keep_merged(self, peer: int, round_number: int, merged: Matrix) -> None:
         """Keep a model (P,) before training, if its update will be flipped."""
-        if self._settings.kind == "sign-flip" and self.forges(round_number)[peer]:
+        if self._settings.kind == "sign-flip" and self.forging_peers(round_number)[peer]:
             self._merged[peer] = merged.copy()
 
     def forge(self, peer: int, round_number: int, trained: Matrix, published: Matrix) -> None:
         """Write the forged model that a poisoned peer publishes, (P,).
 
-        Values that are not trained stay: a negative running variance would reveal the forgery.
+        Values that are not trained stay honest: a negative running variance would reveal it.
         """
         if self._settings.kind == "stale":
             return
@@ -154,7 +156,7 @@ class Poisoning:
 
 
 def check_poison(
-    poison: PoisonSettings, world: World, strategy: Strategy | ServerStrategy, seed: int
+    poison: PoisonSettings, datasets: PeerDatasets, strategy: Strategy | ServerStrategy, seed: int
 ) -> None:
     """Refuse poison that cannot work with these peers or this strategy."""
     if poison.kind == "none":
@@ -162,29 +164,28 @@ def check_poison(
     if isinstance(strategy, ServerStrategy):
         raise ConfigError(
             f"poison.kind = {poison.kind} needs peers that exchange models, but strategy "
-            f"'{strategy.name}' has a server in the middle. Leave poison out, or use another "
-            "strategy."
+            f"'{strategy.name}' has a server. Remove the poison, or use another strategy."
         )
-    if poison.kind == "delusional" and len(world.cluster_names) < 2:
+    if poison.kind == "delusional" and len(datasets.cluster_names) < 2:
         raise ConfigError(
-            "poison.kind = delusional needs at least two true clusters, but here is only one: "
-            "no peer could mistake its cluster. Choose another kind, or a shift."
+            "poison.kind = delusional needs at least two true clusters, but there is only one. Use "
+            "another kind of poison, or a shift."
         )
-    if poisoned_peers(poison, world, seed).all():
+    if poisoned_peers(poison, datasets, seed).all():
         raise ConfigError(
-            f"poison would leave none of the {world.num_peers} peers honest, so there would be no "
+            f"poison leaves none of the {datasets.num_peers} peers honest, so there are no "
             "results. Use a smaller poison.share or poison.count."
         )
 
 
-def poisoned_peers(poison: PoisonSettings, world: World, seed: int) -> Mask:
+def poisoned_peers(poison: PoisonSettings, datasets: PeerDatasets, seed: int) -> Mask:
     """Return the poisoned peers, (K,): a draw that depends on the seed and the peers alone."""
-    poisoned = np.zeros(world.num_peers, dtype=bool)
+    poisoned = np.zeros(datasets.num_peers, dtype=bool)
     if poison.kind == "none":
         return poisoned
-    candidates = _candidates(poison, world)
+    candidates = _candidates(poison, datasets)
     count = _count(poison, len(candidates))
-    # The same peers as in a delusional Oracle, so that both experiments can be compared.
+    # The same peers as in a delusional Oracle, to make both experiments comparable.
     in_order = poison.kind == "delusional" and poison.cluster is not None
     if not in_order:
         candidates = generator(seed, "poisoned").permutation(candidates)
@@ -192,20 +193,20 @@ def poisoned_peers(poison: PoisonSettings, world: World, seed: int) -> Mask:
     return poisoned
 
 
-def _candidates(poison: PoisonSettings, world: World) -> npt.NDArray[np.int64]:
+def _candidates(poison: PoisonSettings, datasets: PeerDatasets) -> npt.NDArray[np.int64]:
     if poison.cluster is None:
-        return np.arange(world.num_peers)
-    num_clusters = len(world.cluster_names)
+        return np.arange(datasets.num_peers)
+    num_clusters = len(datasets.cluster_names)
     if poison.cluster >= num_clusters:
         raise ConfigError(
             f"poison.cluster is {poison.cluster}, but the {num_clusters} true clusters are "
             f"numbered 0 to {num_clusters - 1}."
         )
-    members: npt.NDArray[np.int64] = np.flatnonzero(world.clusters(0) == poison.cluster)
+    members: npt.NDArray[np.int64] = np.flatnonzero(datasets.clusters(0) == poison.cluster)
     if not len(members):
         raise ConfigError(
             f"poison.cluster is {poison.cluster}, but no peer begins in this true cluster. Name "
-            f"one of {', '.join(map(str, np.unique(world.clusters(0))))}."
+            f"one of {', '.join(map(str, np.unique(datasets.clusters(0))))}."
         )
     return members
 

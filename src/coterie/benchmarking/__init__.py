@@ -1,1 +1,1 @@
-"""What `coterie bench` measures: torch beside compiled code, and a whole round, on this machine."""
+"""Measures the speed of this machine: torch, compiled code, and a whole round."""

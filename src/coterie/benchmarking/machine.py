@@ -1,4 +1,4 @@
-"""What a measurement was made on."""
+"""Describes the machine of a measurement."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from coterie.experiments.provenance import software_versions
 from coterie.learning.native.library import Library, find_library
 
 
-def machine() -> dict[str, Any]:
-    """Return date, processor, versions, and the level of compiled code, or why there is none."""
+def describe_machine() -> dict[str, Any]:
+    """Return the date, processor, versions, and the level of compiled code or why there is none."""
     library = find_library()
     compiled = (
         {"level": library.level}
@@ -30,7 +30,7 @@ def machine() -> dict[str, Any]:
 
 
 def cpu_name() -> str:
-    """Return the processor's name where the system tells it."""
+    """Return the processor's name, as far as the system knows it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

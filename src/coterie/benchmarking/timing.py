@@ -1,4 +1,4 @@
-"""How things are timed: CPU time, all sides in turn, the best of several repeats."""
+"""Times work: CPU time, all candidates in turn, the best of several repeats."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from coterie.learning.native.library import Library
 
 Name = TypeVar("Name", bound=Hashable)
 Tick = Callable[[str], None]
-"""Takes note of a finished step of a benchmark, of the part that is named."""
+"""Reports a finished step of the named part of a benchmark."""
 
 
 @dataclass(frozen=True)
-class Effort:
-    """How much is measured."""
+class Workload:
+    """How much work to measure."""
 
     repeats: int
     train_samples: int
     evaluate_samples: int
     peak_rounds: int
     round_changes: Mapping[str, Any]
-    """Settings of the preset whose round is measured, by their dotted keys."""
+    """Changes to the preset of the round, by dotted keys."""
 
 
-FULL = Effort(8, 400, 1000, 5_000_000, {})
-QUICK = Effort(
+FULL = Workload(8, 400, 1000, 5_000_000, {})
+QUICK = Workload(
     2,
     64,
     200,
@@ -44,38 +44,38 @@ QUICK = Effort(
 
 
 def best_rates(
-    sides: Mapping[Name, Callable[[], int]], repeats: int, tick: Callable[[], None]
+    candidates: Mapping[Name, Callable[[], int]], repeats: int, tick: Callable[[], None]
 ) -> dict[Name, float]:
-    """Return how much each side did per second of CPU time, at best; a side returns its count.
+    """Return each candidate's highest rate per second of CPU time; candidates return counts.
 
-    Every repeat runs all sides in turn, so that what else the machine does meets all of them.
+    Each repeat runs all candidates in turn, so that other work of the machine affects all of them.
     """
-    best = dict.fromkeys(sides, 0.0)
+    best = dict.fromkeys(candidates, 0.0)
     for _ in range(repeats):
-        for name, work in sides.items():
-            begun = time.process_time()
+        for name, work in candidates.items():
+            started = time.process_time()
             count = work()
-            best[name] = max(best[name], count / (time.process_time() - begun))
+            best[name] = max(best[name], count / (time.process_time() - started))
         tick()
     return best
 
 
 class CompiledTime:
-    """The CPU seconds that all threads together have spent inside compiled code."""
+    """The CPU seconds of all threads in compiled code."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
         self._lock = threading.Lock()
 
     def timed(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the function with its calls timed."""
+        """Return a function that also adds up the time of its calls."""
 
         def call(*arguments: Any) -> Any:
-            begun = time.thread_time()
+            started = time.thread_time()
             try:
                 return function(*arguments)
             finally:
-                spent = time.thread_time() - begun
+                spent = time.thread_time() - started
                 with self._lock:
                     self.seconds += spent
 
@@ -83,10 +83,10 @@ class CompiledTime:
 
 
 @contextmanager
-def compiled_time(library: Library, inside: CompiledTime) -> Iterator[None]:
-    """Time all trainings and evaluations of the library meanwhile."""
+def time_compiled_code(library: Library, compiled: CompiledTime) -> Iterator[None]:
+    """Time the library's training and evaluation within this context."""
     functions = library.train, library.evaluate
-    library.train, library.evaluate = map(inside.timed, functions)
+    library.train, library.evaluate = map(compiled.timed, functions)
     try:
         yield
     finally:

@@ -18,8 +18,8 @@ from coterie.cli.options import Threads
 from coterie.errors import StorageError
 
 if TYPE_CHECKING:
-    from coterie.benchmarking.report import Report
-    from coterie.benchmarking.timing import Effort, Tick
+    from coterie.benchmarking.bench_report import BenchReport
+    from coterie.benchmarking.timing import Tick, Workload
 
 
 def bench(
@@ -42,7 +42,7 @@ def bench(
     ] = None,
 ) -> None:
     """Measure how fast this machine trains and evaluates, with torch and with compiled code."""
-    from coterie.benchmarking.models import MODELS
+    from coterie.benchmarking.model_speed import MODELS
     from coterie.benchmarking.timing import FULL, QUICK
     from coterie.models.architectures import architecture
     from coterie.storage.files import write_text
@@ -76,20 +76,25 @@ def _check_writable(file: Path) -> None:
         )
 
 
-def _measure(names: Sequence[str], effort: Effort, threads: int) -> Report:
-    from coterie.benchmarking.machine import machine
-    from coterie.benchmarking.models import measure_model
-    from coterie.benchmarking.report import Report
-    from coterie.benchmarking.rounds import describe_round, measure_rounds, num_laps, round_config
+def _measure(names: Sequence[str], workload: Workload, threads: int) -> BenchReport:
+    from coterie.benchmarking.bench_report import BenchReport
+    from coterie.benchmarking.machine import describe_machine
+    from coterie.benchmarking.model_speed import measure_model
+    from coterie.benchmarking.round_speed import (
+        describe_round,
+        measure_rounds,
+        num_measured_rounds,
+        round_config,
+    )
 
-    steps = len(names) * effort.repeats + num_laps(effort)
+    steps = len(names) * workload.repeats + num_measured_rounds(workload)
     with show_progress(steps, console.errors) as tick:
-        return Report(
-            machine(),
-            effort,
-            [measure_model(name, effort, tick) for name in names],
-            describe_round(round_config(effort)),
-            measure_rounds(effort, threads, tick),
+        return BenchReport(
+            describe_machine(),
+            workload,
+            [measure_model(name, workload, tick) for name in names],
+            describe_round(round_config(workload)),
+            measure_rounds(workload, threads, tick),
         )
 
 

@@ -50,8 +50,8 @@ def compare(
     ] = None,
 ) -> None:
     """Compare strategies: means over seeds, paired differences, costs, published numbers."""
-    from coterie.reports.comparison_tables import sheets
-    from coterie.reports.table_formats import console_sheet, written
+    from coterie.reports.comparison_tables import build_tables
+    from coterie.reports.table_formats import format_comparisons, render_console
     from coterie.results.comparison import compare as compare_runs
     from coterie.results.read_runs import read_runs
     from coterie.storage.files import write_text
@@ -61,14 +61,14 @@ def compare(
     found = compare_runs(runs, measure, baseline)
     console.print_problems(runs.problems)
     if out is not None:
-        write_text(out, written(found, chosen, per_cluster=per == "cluster"))
+        write_text(out, format_comparisons(found, chosen, per_cluster=per == "cluster"))
         console.print_result(f"Written to {out}")
     elif chosen == "terminal":
         for each in found:
-            for sheet in sheets(each, per_cluster=per == "cluster"):
-                console.out.print(console_sheet(sheet))
+            for sheet in build_tables(each, per_cluster=per == "cluster"):
+                console.out.print(render_console(sheet))
     else:
-        typer.echo(written(found, chosen, per_cluster=per == "cluster"), nl=False)
+        typer.echo(format_comparisons(found, chosen, per_cluster=per == "cluster"), nl=False)
 
 
 def _format_of(file: Path | None) -> Format:

@@ -10,7 +10,7 @@ from coterie.cli.options import DataRoot
 
 def data(data_root: DataRoot = None) -> None:
     """Show which datasets are on this computer, and how to get the others."""
-    from coterie.data.catalogue import DATASETS, describe
+    from coterie.data.dataset_catalogue import DATASETS, describe
 
     table = Table("dataset", "available", "where, or how to get it")
     for name in DATASETS:

@@ -23,11 +23,10 @@ def export(
     ],
 ) -> None:
     """Export runs to TensorBoard: curves per cluster, communication and time."""
-    from coterie.reports.export.tensorboard import event_writer
-    from coterie.reports.export.tensorboard import export as export_runs
+    from coterie.reports.export.tensorboard import export_runs, load_event_writer
     from coterie.results.read_runs import read_runs
 
-    event_writer()  # fails if TensorBoard is not installed, before anything is read
+    load_event_writer()  # fails if TensorBoard is not installed, before anything is read
     runs = read_runs(folders)
     console.print_problems(runs.problems)
     for written in export_runs(runs, tensorboard):

@@ -9,7 +9,7 @@ from coterie.cli.console import out
 
 def list_everything() -> None:
     """List presets, studies, strategies, models and datasets."""
-    from coterie.data.catalogue import DATASETS
+    from coterie.data.dataset_catalogue import DATASETS
     from coterie.experiments.config import LINEAR
     from coterie.experiments.presets import PRESETS
     from coterie.models.architectures import ARCHITECTURES

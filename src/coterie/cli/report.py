@@ -22,16 +22,16 @@ def report(
     ] = Path("report.html"),
 ) -> None:
     """Write one HTML page with all figures: which peers learnt from each other, and did it help."""
-    from coterie.reports.html.page_data import story
-    from coterie.reports.html.page_shell import page
+    from coterie.reports.html.page_data import build_page_data
+    from coterie.reports.html.page_shell import render_page
     from coterie.results.read_runs import Runs, read_runs
     from coterie.storage.files import write_text
 
     _check_target(target)
     runs = read_runs(folders)
     console.print_problems(runs.problems)
-    data = story(Runs(runs, _without_paths(runs.problems, folders)))
-    write_text(target, page(data["subjects"][0]["title"], data))
+    data = build_page_data(Runs(runs, _without_paths(runs.problems, folders)))
+    write_text(target, render_page(data["groups"][0]["title"], data))
     megabytes = target.stat().st_size / 1e6
     console.print_result(
         f"{len(runs)} runs are in {target} ({megabytes:.1f} MB). Open it in any browser."

@@ -71,8 +71,8 @@ def note_how_to_continue(folder: Path) -> Iterator[None]:
 
 def _show_results(experiment: Experiment, preset: str) -> None:
     """Show the results of the finished runs."""
-    from coterie.reports.final_table import final_table
-    from coterie.reports.sweep_tables import report
+    from coterie.reports.final_table import build_final_table
+    from coterie.reports.sweep_tables import report_sweep
     from coterie.results.published_comparison import compare_with_published
     from coterie.results.result_columns import group_warnings
 
@@ -80,9 +80,9 @@ def _show_results(experiment: Experiment, preset: str) -> None:
         published = compare_with_published(
             [run.config for run in experiment.runs if run.read_summary()]
         )
-        out.print(final_table(escape(preset), experiment.summaries, published))
+        out.print(build_final_table(escape(preset), experiment.summaries, published))
     else:
-        for part in report(experiment, preset):
+        for part in report_sweep(experiment, preset):
             out.print(part, soft_wrap=isinstance(part, Text), highlight=False)
     for text in group_warnings(experiment.summaries):
         print_result(f"Warning: {text}", "yellow")

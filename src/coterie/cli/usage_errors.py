@@ -147,9 +147,9 @@ def _about_option(name: str, context: Any, command: str) -> str:
 def _setting(option: str) -> str | None:
     """Return the dotted key of the setting with the name of an option."""
     from coterie.experiments.config import RunConfig
-    from coterie.settings import keys_named
+    from coterie.settings import find_keys
 
-    found = keys_named(RunConfig, option.lstrip("-").replace("-", "_"))
+    found = find_keys(RunConfig, option.lstrip("-").replace("-", "_"))
     return found[0] if found else None
 
 

@@ -15,7 +15,7 @@ import typer
 
 from coterie.cli import console
 from coterie.errors import ConfigError
-from coterie.processes.worker_process import follow, starting
+from coterie.processes.worker_process import become_worker, hold_signals
 
 if TYPE_CHECKING:
     import socket
@@ -39,10 +39,10 @@ def watch(
     open_browser: OpenBrowser = False,
 ) -> None:
     """Follow a run live: its progress, the accuracy of the peers, and their exchanges."""
-    from coterie.reports.live.follower import Follower
-    from coterie.reports.live.local_server import address, open_port, serve
-    from coterie.reports.live.progress_text import no_folder_yet
-    from coterie.reports.live.terminal import follow
+    from coterie.reports.live.local_server import open_port, page_address, serve
+    from coterie.reports.live.progress_text import describe_missing_folder
+    from coterie.reports.live.run_follower import RunFollower
+    from coterie.reports.live.terminal_view import show_in_terminal
     from coterie.results.read_runs import output_folders
 
     if inside := output_folders(folder):
@@ -52,18 +52,18 @@ def watch(
             f"one of: {', '.join(map(str, inside))}."
         )
     if terminal:
-        follow(Follower(folder), console.out)
+        show_in_terminal(RunFollower(folder), console.out)
         return
     listening = open_port(port)
 
     def begin() -> None:
         # Only now, when Ctrl-C works: readers of the address may want to stop at once.
-        console.print_message(f"Watch {folder} at {address(listening)}")
+        console.print_message(f"Watch {folder} at {page_address(listening)}")
         if not folder.exists():
-            console.print_message(no_folder_yet(folder))
+            console.print_message(describe_missing_folder(folder))
         console.print_message("Press Ctrl-C to stop watching. The run continues.")
         if open_browser:
-            webbrowser.open(address(listening))
+            webbrowser.open(page_address(listening))
 
     serve(folder, listening, begin)
 
@@ -74,8 +74,8 @@ def show_live(folder: Path, wanted: bool) -> Iterator[None]:
     if not wanted:
         yield
         return
-    from coterie.learning.parallel import can_fork
-    from coterie.reports.live.local_server import address, open_port
+    from coterie.learning.parallel_trainer import can_fork
+    from coterie.reports.live.local_server import open_port, page_address
 
     if not can_fork():
         raise ConfigError(
@@ -84,7 +84,7 @@ def show_live(folder: Path, wanted: bool) -> Iterator[None]:
         )
     listening = open_port()
     child = _start(folder, listening)
-    console.print_message(f"Watch {folder} at {address(listening)}")
+    console.print_message(f"Watch {folder} at {page_address(listening)}")
     listening.close()
     try:
         yield
@@ -96,7 +96,7 @@ def _start(folder: Path, listening: socket.socket) -> int:
     """Fork the process that serves the page; it ends with this one."""
     # Forked before there are threads. Without multiprocessing, so that its time is not the run's.
     parent = os.getpid()
-    with starting():
+    with hold_signals():
         child = os.fork()
         if child == 0:
             _serve(folder, listening, parent)
@@ -108,7 +108,7 @@ def _serve(folder: Path, listening: socket.socket, parent: int) -> NoReturn:
     try:
         from coterie.reports.live.local_server import serve
 
-        follow(parent, heeds_sigterm_of="all")
+        become_worker(parent, sigterm_from="all")
         serve(folder, listening)
     finally:
         os._exit(0)

@@ -19,9 +19,9 @@ from coterie.data.sources import (
     RemoteFile,
     check_unpacked,
     download_or_explain,
+    explain_read_errors,
     first_file,
     first_folder,
-    reading,
     verify_md5,
 )
 from coterie.errors import DataError
@@ -170,7 +170,7 @@ def _contents(version: CifarVersion, place: Path) -> dict[str, bytes]:
         contents = {}
         for name in wanted:
             if os.path.isfile(place / name):
-                with reading(place / name, "an official CIFAR file"):
+                with explain_read_errors(place / name, "an official CIFAR file"):
                     check_unpacked(place / name, (place / name).stat().st_size)
                     contents[name] = (place / name).read_bytes()
     else:
@@ -188,7 +188,10 @@ def _contents(version: CifarVersion, place: Path) -> dict[str, bytes]:
 def _members(archive: Path, folder: str, wanted: Collection[str]) -> dict[str, bytes]:
     """Read members in memory; nothing is ever extracted to where a hostile archive wants it."""
     contents: dict[str, bytes] = {}
-    with reading(archive, "a gzip-compressed tar archive"), tarfile.open(archive, "r:gz") as tar:
+    with (
+        explain_read_errors(archive, "a gzip-compressed tar archive"),
+        tarfile.open(archive, "r:gz") as tar,
+    ):
         for member in tar:
             parent, _, name = member.name.rpartition("/")
             if parent != folder or name not in wanted or not member.isfile():

@@ -10,7 +10,7 @@ from coterie.randomness import generator
 
 
 def read_digits() -> Dataset:
-    """Return the digits, a fixed fifth of every class as test; images (n, 1, 8, 8)."""
+    """Return the digits, with a fixed fifth of each class for test; images (n, 1, 8, 8)."""
     from sklearn.datasets import load_digits
 
     bundled = load_digits()

@@ -1,7 +1,7 @@
-"""Drift: how peers' distributions change at round boundaries.
+"""Drift: how the peers' data change during a run.
 
-Time is cut into steps of `every` rounds; round 0, the initial training, belongs to step 0. Each
-kind says which concept (cluster) every peer has in every step.
+A step is a number of rounds with the same data; round 0, the initial training, belongs to step 0.
+Each kind of drift sets the concept (cluster) of each peer in each step.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from coterie.settings import Settings
 Clusters = npt.NDArray[np.int64]
 Matrix = tuple[tuple[int, ...], ...]
 
-# How many of ten columns are on concept 1, filled from the left, at t0..t9.
+# Concept 1 spreads from the left: the counts are the columns that have it at t0..t9.
 FEDDRIFT_2: Matrix = tuple(
     tuple(int(column < count) for column in range(10)) for count in (0, 0, 0, 2, 5, 6, 8, 8, 10, 10)
 )
@@ -40,20 +40,20 @@ FEDDRIFT_4: Matrix = (
 
 
 class NoDrift(Settings):
-    """The distributions stay as they are."""
+    """The data stay the same."""
 
     kind: Literal["none"] = "none"
 
     def clusters(self, start: Clusters, num_steps: int, seed: int) -> list[Clusters]:
-        """One step."""
+        """Return the clusters of the only step."""
         return [start]
 
     def num_steps(self, rounds: int) -> int:
-        """One step, however long."""
+        """Return 1: all rounds are one step."""
         return 1
 
     def step_of(self, round_number: int) -> int:
-        """Always the first step."""
+        """Return 0, the only step."""
         return 0
 
 
@@ -62,43 +62,45 @@ class _Stepped(Settings):
     """Rounds per step."""
 
     def num_steps(self, rounds: int) -> int:
-        """Return how many steps the rounds reach."""
+        """Return the number of steps in the rounds."""
         return self.step_of(rounds) + 1
 
     def step_of(self, round_number: int) -> int:
-        """Return the step a round belongs to: rounds 1..every are step 0, and so on."""
+        """Return the step of a round: rounds 1 to `every` are step 0."""
         return max(round_number - 1, 0) // self.every
 
 
 class RandomDrift(_Stepped):
-    """At each boundary the cluster numbers are reshuffled among the peers."""
+    """At each step the clusters are dealt to the peers again at random."""
 
     kind: Literal["random"] = "random"
 
     def clusters(self, start: Clusters, num_steps: int, seed: int) -> list[Clusters]:
-        """The start, then one reshuffle of it per boundary."""
+        """Return the start, then a permutation of it per step."""
         shuffled = [generator(seed, "drift", step).permutation(start) for step in range(num_steps)]
         return [start, *shuffled[1:]]
 
 
 class _Patterned(_Stepped):
-    """Peer i follows column i mod columns; after the last row nothing changes any more."""
+    """Peer i follows column i mod columns; after the last row the data stay the same."""
 
     @abstractmethod
     def rows(self) -> Matrix:
         """Return the concept of each column, a row per step."""
 
     def clusters(self, start: Clusters, num_steps: int, seed: int) -> list[Clusters]:
-        """One row per step, repeated over the peers."""
+        """Return one row per step, repeated over the peers."""
         rows = self.rows()
         widths = {len(row) for row in rows}
         if len(widths) != 1 or 0 in widths:
-            raise ConfigError(f"drift.matrix: all rows must be equally long, not {sorted(widths)}.")
+            raise ConfigError(
+                f"drift.matrix: all rows must have the same length, but they have {sorted(widths)}."
+            )
         width = widths.pop()
         if len(start) % width and len(start) > width:
             raise ConfigError(
-                f"drift '{type(self).__name__}' has {width} columns, so the number of peers must "
-                f"be a multiple of {width}, not {len(start)}."
+                f"The drift has {width} columns, so peers.count must be a multiple of "
+                f"{width}, but it is {len(start)}."
             )
         column = np.arange(len(start)) % width
         return [np.array(row, dtype=np.int64)[column] for row in rows[:num_steps]]
@@ -109,14 +111,14 @@ class _Patterned(_Stepped):
 
 
 class MatrixDrift(_Patterned):
-    """A user-given matrix: the concept of each column in each step."""
+    """Your own matrix: the concept of each column in each step."""
 
     kind: Literal["matrix"] = "matrix"
     matrix: Matrix = Field(min_length=1)
     """One row per step; peer i follows column i mod columns."""
 
     def rows(self) -> Matrix:
-        """Return what the user gave."""
+        """Return the user's matrix."""
         return self.matrix
 
 
@@ -126,7 +128,7 @@ class FedDrift2(_Patterned):
     kind: Literal["feddrift-2"] = "feddrift-2"
 
     def rows(self) -> Matrix:
-        """Concept 1 spreads over the columns."""
+        """Return rows in which concept 1 spreads over the columns."""
         return FEDDRIFT_2
 
 
@@ -136,7 +138,7 @@ class FedDrift4(_Patterned):
     kind: Literal["feddrift-4"] = "feddrift-4"
 
     def rows(self) -> Matrix:
-        """Concepts come, go and come back."""
+        """Return rows in which concepts appear, end and return."""
         return FEDDRIFT_4
 
 

@@ -1,4 +1,4 @@
-"""Fixed test splits for data that comes without one."""
+"""Fixed test splits for datasets without one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TEST_FRACTION = 0.2
 
 
 def random_holdout(count: int, random: np.random.Generator) -> tuple[Indices, Indices]:
-    """Return sorted (train, test) indices of `count` samples, a fifth of them for test."""
+    """Return sorted (train, test) indices of `count` samples; a fifth is for test."""
     return _split(np.arange(count), random)
 
 
@@ -27,7 +27,7 @@ def stratified_holdout(
 
 
 def _split(members: Indices, random: np.random.Generator) -> tuple[Indices, Indices]:
-    """Hold out a fifth, but at least one of several and never the only one."""
+    """Hold out a fifth, but at least one sample, and never the only one."""
     num_test = min(max(1, round(TEST_FRACTION * len(members))), max(0, len(members) - 1))
     shuffled = random.permutation(members)
     return np.sort(shuffled[num_test:]), np.sort(shuffled[:num_test])

@@ -17,8 +17,8 @@ from coterie.data.sources import (
     RemoteFile,
     check_unpacked,
     download_or_explain,
+    explain_read_errors,
     first_file,
-    reading,
 )
 from coterie.errors import DataError
 
@@ -29,7 +29,7 @@ _LARGEST_SIZE = 2 << 30
 
 @dataclass(frozen=True)
 class IdxSource:
-    """A dataset of four idx files and the folders they are looked for in, the first our own."""
+    """A dataset of four idx files, and its possible folders; downloads go to the first one."""
 
     name: str
     title: str
@@ -83,7 +83,7 @@ FASHION_MNIST = IdxSource(
 
 
 def locate_idx(source: IdxSource, root: Path) -> Path | None:
-    """Return the local folder that holds the files, if all four are there."""
+    """Return the local folder of the files; None unless all four exist."""
     files = (source.train_images, source.train_labels, source.test_images, source.test_labels)
     found = [first_file(_candidates(source, remote, root)) for remote in files]
     return found[0].parent if found[0] and all(found) else None
@@ -97,18 +97,21 @@ def read_idx_dataset(source: IdxSource, root: Path) -> Dataset:
 
 
 def read_idx(path: Path, dimensions: int) -> npt.NDArray[np.uint8]:
-    """Read one idx file of unsigned bytes with so many dimensions."""
-    with reading(path, f"an idx file with {dimensions} dimension(s)"), _opened(path) as stream:
+    """Return the array of one idx file of unsigned bytes."""
+    with (
+        explain_read_errors(path, f"an idx file with {dimensions} dimension(s)"),
+        _open_idx(path) as stream,
+    ):
         shape = _read_header(stream, path, dimensions)
         size = prod(shape)
         check_unpacked(path, size)
-        # One byte more than announced: it shows excess, and makes gzip check its checksum.
+        # One byte more than the header says: it detects excess, and makes gzip check its checksum.
         content = bytearray(stream.read(size + 1))
     if len(content) != size:
         found = "more" if len(content) > size else f"only {len(content)}"
         raise DataError(
-            f"{path} announces {size} bytes of data (shape {shape}) but holds {found}. It is "
-            "probably truncated or damaged; replace it with a whole copy."
+            f"The header of {path} says {size} bytes of data (shape {shape}), but the file has "
+            f"{found}. It is probably truncated or damaged; replace it with a complete copy."
         )
     return np.frombuffer(content, dtype=np.uint8).reshape(shape)
 
@@ -118,19 +121,19 @@ def _read_header(stream: BufferedIOBase, path: Path, dimensions: int) -> tuple[i
     magic = stream.read(4)
     if magic != expected:
         raise DataError(
-            f"{path} is no idx file of unsigned bytes with {dimensions} dimension(s): it starts "
-            f"with '{magic.hex()}', expected '{expected.hex()}'."
+            f"{path} is not an idx file of unsigned bytes with {dimensions} dimension(s): it "
+            f"starts with '{magic.hex()}', expected '{expected.hex()}'."
         )
     shape: tuple[int, ...] = struct.unpack(f">{dimensions}I", stream.read(4 * dimensions))
     if min(shape) == 0 or prod(shape) > _LARGEST_SIZE:
         raise DataError(
-            f"{path} announces data of shape {shape}; expected at least one sample and at most "
+            f"The header of {path} says shape {shape}; expected at least one sample and at most "
             f"{_LARGEST_SIZE} bytes. The file is damaged."
         )
     return shape
 
 
-def _opened(path: Path) -> BufferedIOBase:
+def _open_idx(path: Path) -> BufferedIOBase:
     with path.open("rb") as stream:
         is_compressed = stream.read(2) == _GZIP_MAGIC
     return gzip.open(path, "rb") if is_compressed else path.open("rb")
@@ -139,12 +142,12 @@ def _opened(path: Path) -> BufferedIOBase:
 def _read_part(
     source: IdxSource, images: RemoteFile, labels: RemoteFile, root: Path
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    pixels = read_idx(_obtained(source, images, root), 3)
-    numbers = read_idx(_obtained(source, labels, root), 1)
+    pixels = read_idx(_local_or_downloaded(source, images, root), 3)
+    numbers = read_idx(_local_or_downloaded(source, labels, root), 1)
     return pixels[:, np.newaxis], numbers.astype(np.int64)
 
 
-def _obtained(source: IdxSource, remote: RemoteFile, root: Path) -> Path:
+def _local_or_downloaded(source: IdxSource, remote: RemoteFile, root: Path) -> Path:
     candidates = _candidates(source, remote, root)
     found = first_file(candidates)
     return found or download_or_explain(

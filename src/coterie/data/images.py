@@ -1,4 +1,4 @@
-"""Pixels to numbers: normalising and rotating whole arrays of images."""
+"""Normalises and rotates arrays of images."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 
 def normalise(images: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """Scale uint8 pixels to [0, 1], then by mean 0.5 and deviation 0.5; floats stay as they are."""
+    """Scale uint8 pixels to [-1, 1]; floats stay as they are."""
     if images.dtype != np.uint8:
         return images.astype(np.float32, copy=False)
     return images.astype(np.float32) / np.float32(127.5) - np.float32(1.0)
@@ -18,8 +18,8 @@ def normalise(images: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
 def rotate(images: npt.NDArray[np.float32], degrees: float) -> npt.NDArray[np.float32]:
     """Rotate normalised images (n, C, H, W) counter-clockwise about their centre.
 
-    Nearest neighbour; what comes from outside is mid-grey, which is 0 after normalising. Exact
-    for multiples of 90° on square images.
+    Pixels are nearest neighbours; those from outside the image become mid-grey (0 after
+    normalising). Multiples of 90° are exact on square images.
     """
     degrees %= 360
     height, width = images.shape[-2:]
@@ -29,10 +29,10 @@ def rotate(images: npt.NDArray[np.float32], degrees: float) -> npt.NDArray[np.fl
     down, right = np.meshgrid(
         np.arange(height) - (height - 1) / 2, np.arange(width) - (width - 1) / 2, indexing="ij"
     )
-    # A pixel of the result looks back, clockwise, for where it came from.
+    # Where each pixel of the result comes from: its position turned back, clockwise.
     from_right = np.cos(angle) * right - np.sin(angle) * down + (width - 1) / 2
     from_down = np.sin(angle) * right + np.cos(angle) * down + (height - 1) / 2
-    # Rounded first: exact ties must not be decided by the noise of floating-point numbers.
+    # Rounded first, so that floating-point noise does not decide exact ties.
     column = np.floor(from_right.round(9) + 0.5).astype(np.int64)
     row = np.floor(from_down.round(9) + 0.5).astype(np.int64)
     inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)

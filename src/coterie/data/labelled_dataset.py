@@ -1,4 +1,4 @@
-"""A dataset in memory: what every reader returns and every scenario is made of."""
+"""A dataset in memory: every reader returns one, and a scenario takes a list of them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Targets = npt.NDArray[Any]
 class Dataset:
     """Train and test samples; `inputs` (n, *shape) uint8 images or float32, `targets` (n,).
 
-    Images are channels-first (n, C, H, W) and stay uint8 here: a scenario normalises just the
-    images its peers hold, once. `classes` is empty for regression, where targets are float32.
+    Images are channels-first (n, C, H, W) and stay uint8 here: a scenario normalises only the
+    images that its peers hold. `classes` is empty for regression, where targets are float32.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Dataset:
 
     @property
     def is_classification(self) -> bool:
-        """Whether targets are class numbers rather than values."""
+        """Whether targets are class numbers, not values."""
         return bool(self.classes)
 
     @property
@@ -58,24 +58,27 @@ class Dataset:
 def check_samples(where: str, inputs: npt.NDArray[Any], targets: npt.NDArray[Any]) -> None:
     """Raise a DataError unless there are as many inputs as targets, at least one, all finite."""
     if len(inputs) != len(targets):
-        raise DataError(f"{where}: {len(inputs)} inputs but {len(targets)} targets.")
+        raise DataError(
+            f"{where}: {len(inputs)} inputs but {len(targets)} targets. Give one target per input."
+        )
     if len(inputs) == 0:
-        raise DataError(f"{where}: there is not a single sample.")
+        raise DataError(f"{where}: there are no samples.")
     if inputs.dtype != np.uint8:
         finite = np.isfinite(inputs).reshape(len(inputs), -1).all(axis=1)
         if not finite.all():
             first = int(np.argmin(finite))
             raise DataError(
-                f"{where}: {int((~finite).sum())} of {len(inputs)} samples hold NaN or infinite "
-                f"values, the first is sample {first}. Clean or drop them before use."
+                f"{where}: {int((~finite).sum())} of {len(inputs)} samples have NaN or infinite "
+                f"values; the first is sample {first}. Repair or drop these samples."
             )
     if not np.isfinite(targets).all():
-        raise DataError(f"{where}: some targets are NaN or infinite.")
+        raise DataError(f"{where}: some targets are NaN or infinite. Drop these samples.")
 
 
 def _check_labels(where: str, targets: Targets, num_classes: int) -> None:
     if num_classes and (targets.min() < 0 or targets.max() >= num_classes):
         raise DataError(
-            f"{where}: labels run from {targets.min()} to {targets.max()}, but {num_classes} "
-            f"classes were named, so 0 to {num_classes - 1} was expected."
+            f"{where}: labels run from {targets.min()} to {targets.max()}, but there are "
+            f"{num_classes} class names, so 0 to {num_classes - 1} was expected. Number the "
+            "classes from 0, in the order of their names."
         )

@@ -1,4 +1,4 @@
-"""Any dataset somebody stored as numpy arrays in one .npz file."""
+"""Reads a user's own dataset: numpy arrays in one .npz file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from coterie.data.holdout import random_holdout, stratified_holdout
 from coterie.data.images import normalise
 from coterie.data.labelled_dataset import Dataset, Inputs, Targets, check_samples
 from coterie.data.peer_arrays import PeerData
-from coterie.data.sources import check_unpacked, reading
+from coterie.data.sources import check_unpacked, explain_read_errors
 from coterie.errors import DataError
 from coterie.randomness import generator
 
@@ -35,13 +35,13 @@ _ARRAY_MAGIC = b"\x93NUMPY"
 
 
 def read_npz(path: Path) -> Dataset:
-    """Read arrays of images or features and their labels or values; a fifth is test if none is."""
+    """Return the dataset in a file; without test arrays, a fifth is held out for test."""
     arrays = _load(path)
     inputs = _inputs(_required(arrays, _TRAIN_INPUTS, path), f"{path}, training inputs")
     targets = _targets(_required(arrays, _TRAIN_TARGETS, path), f"{path}, training targets")
     if len(inputs) != len(targets):
         raise DataError(f"{path}: {len(inputs)} training inputs but {len(targets)} targets.")
-    # Before anything is held out, so that samples are numbered as they are in the file.
+    # Before the hold-out, so that errors number samples as in the file.
     check_samples(f"{path}, training data", inputs, targets)
     if any(key in arrays for key in (*_TEST_INPUTS, *_TEST_TARGETS)):
         test_inputs = _inputs(_required(arrays, _TEST_INPUTS, path), f"{path}, test inputs")
@@ -52,15 +52,16 @@ def read_npz(path: Path) -> Dataset:
         inputs, targets = inputs[train], targets[train]
     if targets.dtype != test_targets.dtype or inputs.dtype != test_inputs.dtype:
         raise DataError(
-            f"{path}: training data is {inputs.dtype} with {targets.dtype} targets, but test data "
-            f"{test_inputs.dtype} with {test_targets.dtype}; both must be the same."
+            f"{path}: training data has {inputs.dtype} inputs and {targets.dtype} targets, but "
+            f"test data has {test_inputs.dtype} inputs and {test_targets.dtype} targets. Store "
+            "both parts with the same types."
         )
     classes = _class_names(arrays, targets, test_targets, path)
     return Dataset(path.stem, inputs, targets, test_inputs, test_targets, classes)
 
 
 def read_peer(path: Path) -> PeerData:
-    """Read what one peer has; if no part is for validation, a fifth of the training data is."""
+    """Return one peer's data; without validation arrays, a fifth of the training data is used."""
     dataset = read_npz(path)
     arrays = _load(path)
     inputs, targets = dataset.inputs, dataset.targets
@@ -82,7 +83,7 @@ def read_peer(path: Path) -> PeerData:
 
 
 def _load(path: Path) -> Arrays:
-    """Return the accepted arrays of the file; others are not even read."""
+    """Return the accepted arrays of the file; others are not read."""
     accepted = {
         *(*_TRAIN_INPUTS, *_TRAIN_TARGETS, *_VALIDATION_INPUTS, *_VALIDATION_TARGETS),
         *(*_TEST_INPUTS, *_TEST_TARGETS, *_CLASSES),
@@ -90,8 +91,8 @@ def _load(path: Path) -> Arrays:
     try:
         expected = "a .npz archive of plain (not object) numpy arrays"
         # Opened here, because numpy leaves a damaged archive open.
-        with reading(path, expected), path.open("rb") as stream:
-            # Asked here, because numpy takes whatever is no archive for a pickle.
+        with explain_read_errors(path, expected), path.open("rb") as stream:
+            # Checked here, because numpy treats a file that is not an archive as a pickle.
             if not zipfile.is_zipfile(stream):
                 stream.seek(0)
                 is_array = stream.read(len(_ARRAY_MAGIC)) == _ARRAY_MAGIC
@@ -106,9 +107,11 @@ def _load(path: Path) -> Arrays:
     except tokenize.TokenError as problem:
         raise DataError(f"{path} is damaged: an array's header is malformed.") from problem
     for name, array in arrays.items():
-        # A member that is no array comes back as the bytes it holds.
+        # For a member that is not an array, numpy returns its bytes.
         if not isinstance(array, np.ndarray):
-            raise DataError(f"{path}: '{name}' is no numpy array.")
+            raise DataError(
+                f"{path}: '{name}' is not a numpy array. Write the file with numpy.savez."
+            )
     return arrays
 
 
@@ -116,18 +119,18 @@ def _require_training_data(arrays: Arrays, found: Collection[str], path: Path) -
     for accepted in (_TRAIN_INPUTS, _TRAIN_TARGETS):
         if not any(name in arrays for name in accepted):
             raise DataError(
-                f"{path} holds no array called {' or '.join(accepted)}, one of which is needed."
+                f"{path} has no array named {' or '.join(accepted)}; one of them is required."
                 f"{_similar(accepted, found)}"
             )
 
 
 def _similar(accepted: tuple[str, ...], found: Collection[str]) -> str:
-    """Return which of the arrays found may be meant, and all there are."""
+    """Return the name that the user may have meant, and all names in the file."""
     others = {*_TRAIN_INPUTS, *_TRAIN_TARGETS, *_TEST_INPUTS, *_TEST_TARGETS, *_CLASSES}
     free = [name for name in found if name not in others]
     close = [name for name in free if difflib.get_close_matches(name, accepted, n=1)]
     hint = f" Did you mean '{close[0]}'?" if close else ""
-    return f"{hint} Known: {', '.join(sorted(found))}." if found else " It is empty."
+    return f"{hint} It has: {', '.join(sorted(found))}." if found else " It is empty."
 
 
 def _required(arrays: Arrays, accepted: tuple[str, ...], path: Path) -> npt.NDArray[Any]:
@@ -135,17 +138,19 @@ def _required(arrays: Arrays, accepted: tuple[str, ...], path: Path) -> npt.NDAr
         if name in arrays:
             return arrays[name]
     raise DataError(
-        f"{path} holds no array called {' or '.join(accepted)}. "
-        f"Known: {', '.join(sorted(arrays))}. Inputs and targets of a part come together or not at "
-        "all."
+        f"{path} has no array named {' or '.join(accepted)}. It has: {', '.join(sorted(arrays))}. "
+        "Give both inputs and targets of a part, or neither."
     )
 
 
 def _inputs(array: npt.NDArray[Any], where: str) -> Inputs:
-    """Return images (n, C, H, W), or other float samples with their shape as it is."""
+    """Return images as (n, C, H, W); other float samples keep their shape."""
     is_uint8 = array.dtype == np.uint8
     if not is_uint8 and array.dtype.kind != "f":
-        raise DataError(f"{where} are {array.dtype}; expected uint8 images or floats.")
+        raise DataError(
+            f"{where} are {array.dtype}; expected uint8 images or floats. Convert other numbers "
+            "with array.astype('float32')."
+        )
     if array.ndim == 3:
         array = array[:, np.newaxis]
     elif array.ndim == 4 and array.shape[1] not in _CHANNELS and array.shape[3] in _CHANNELS:
@@ -169,12 +174,13 @@ def _targets(array: npt.NDArray[Any], where: str) -> Targets:
     if array.dtype.kind == "f":
         return _float32(array)
     raise DataError(
-        f"{where} are {array.dtype}; expected whole numbers (classes) or floats (values)."
+        f"{where} are {array.dtype}; expected whole numbers (classes) or floats (values). To "
+        "number classes: np.unique(labels, return_inverse=True)[1]."
     )
 
 
 def _float32(array: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    # Too large a value becomes infinite, which the dataset reports together with its sample.
+    # A value that is too large becomes infinite; `check_samples` then reports its sample.
     with np.errstate(over="ignore"):
         return np.ascontiguousarray(array, dtype=np.float32)
 
@@ -194,14 +200,17 @@ def _class_names(
     listed = arrays.get("classes")
     if targets.dtype != np.int64:
         if listed is not None:
-            raise DataError(f"{path} names classes, but its targets are floats, not classes.")
+            raise DataError(
+                f"{path} has an array 'classes', but its targets are floats, not class numbers. "
+                "Remove the array, or store the targets as whole numbers."
+            )
         return ()
     if listed is None:
         highest = max(int(targets.max(initial=0)), int(test_targets.max(initial=0)))
         if highest >= _MOST_CLASSES:
             raise DataError(
-                f"{path}: labels go up to {highest}, which is too many classes. Number the classes "
-                "from 0, or store the targets as floats for regression."
+                f"{path}: the highest label is {highest}, which is too many classes. Number the "
+                "classes from 0, or store the targets as floats for regression."
             )
         return tuple(str(number) for number in range(highest + 1))
     if listed.ndim != 1 or listed.size == 0 or listed.dtype.kind not in "US":

@@ -1,4 +1,4 @@
-"""Partitions: which images each peer holds. Splits are disjoint: an image belongs to one peer."""
+"""Partitions: which samples each peer has. Splits are disjoint: a sample belongs to one peer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Rows = npt.NDArray[np.int64]
 
 
 class IidLabels(Settings):
-    """A peer's images are a random draw from its cluster's."""
+    """A peer's samples are drawn at random from those of its cluster."""
 
     kind: Literal["iid"] = "iid"
 
@@ -29,19 +29,19 @@ class DirichletLabels(Settings):
 
     kind: Literal["dirichlet"] = "dirichlet"
     alpha: float = Field(gt=0)
-    """Small: few labels per peer. Large: nearly IID."""
+    """Small values: few labels per peer. Large values: nearly IID."""
 
 
 Labels = Annotated[IidLabels | DirichletLabels, Field(discriminator="kind")]
 
 
 class EqualSizes(Settings):
-    """Everybody has the same number of training samples."""
+    """All peers have the same number of training samples."""
 
     kind: Literal["equal"] = "equal"
 
     def sizes(self, mean: int, num_peers: int, rng: np.random.Generator) -> Rows:
-        """Return the mean for everybody."""
+        """Return the mean for every peer."""
         return np.full(num_peers, mean)
 
 
@@ -52,23 +52,23 @@ class SkewedSizes(Settings):
     exponent: float = Field(1.0, ge=0)
     """How steeply sizes fall."""
     smallest: int = Field(1, ge=1)
-    """What everybody has at least."""
+    """The smallest number of samples."""
 
     def sizes(self, mean: int, num_peers: int, rng: np.random.Generator) -> Rows:
-        """Return sizes that sum to mean × peers, in random order."""
+        """Return sizes that sum to mean × num_peers, in random order."""
         if self.smallest > mean:
             raise ConfigError(
-                f"peers.sizes.smallest is {self.smallest}, more than peers.train_size, which is "
-                f"the mean: {mean}."
+                f"peers.sizes.smallest is {self.smallest}, but it can be at most the mean, which "
+                f"is peers.train_size = {mean}. Lower it, or raise peers.train_size."
             )
         share = np.arange(1, num_peers + 1) ** -self.exponent
         spare = (mean - self.smallest) * num_peers
-        sizes = self.smallest + shared_out(spare, share)
+        sizes = self.smallest + divide(spare, share)
         return np.asarray(rng.permutation(sizes))
 
 
 class ListedSizes(Settings):
-    """One number of training samples per peer, as given."""
+    """A list with the number of training samples of each peer."""
 
     kind: Literal["listed"] = "listed"
     listed: tuple[int, ...]
@@ -89,14 +89,14 @@ Sizes = Annotated[EqualSizes | SkewedSizes | ListedSizes, Field(discriminator="k
 
 @dataclass(frozen=True)
 class Split:
-    """Rows of a peer's source that it trains on, and those it validates on."""
+    """The rows of its source that a peer trains on, and those that it validates on."""
 
     train: Rows
     validation: Rows
 
 
-def shared_out(total: int, shares: npt.ArrayLike) -> Rows:
-    """Split a total into whole numbers in proportion to shares (largest remainders)."""
+def divide(total: int, shares: npt.ArrayLike) -> Rows:
+    """Return whole numbers with this sum, in proportion to shares (largest remainders)."""
     parts = np.asarray(shares, dtype=float)
     exact = total * parts / parts.sum()
     whole: Rows = np.floor(exact).astype(np.int64)
@@ -107,15 +107,18 @@ def shared_out(total: int, shares: npt.ArrayLike) -> Rows:
 
 
 def cluster_of_peers(num_peers: int, num_clusters: int, shares: Sequence[float] | None) -> Rows:
-    """Return each peer's cluster, (K,): neighbours in number are neighbours in cluster."""
+    """Return each peer's cluster, (K,), in ascending order."""
     if shares is not None and len(shares) != num_clusters:
         raise ConfigError(
             f"peers.clusters gives {len(shares)} shares, but the shift makes {num_clusters} "
-            "clusters; give one share for each."
+            "clusters. Give one share for each cluster."
         )
     if shares is not None and sum(shares) <= 0:
-        raise ConfigError(f"peers.clusters: {tuple(shares)} leaves no cluster with any peers.")
-    counts = shared_out(num_peers, shares or (1,) * num_clusters)
+        raise ConfigError(
+            f"peers.clusters is {tuple(shares)}, so all clusters are empty. Give at least one "
+            "positive share."
+        )
+    counts = divide(num_peers, shares or (1,) * num_clusters)
     return np.repeat(np.arange(num_clusters, dtype=np.int64), counts)
 
 
@@ -128,7 +131,7 @@ def split(
     labels: IidLabels | DirichletLabels,
     rng: np.random.Generator,
 ) -> list[Split]:
-    """Deal the sources' training images out to the peers, without overlap."""
+    """Divide the sources' training samples among the peers, without overlap."""
     order = [rng.permutation(len(source.targets)) for source in sources]
     free = [np.ones(len(source.targets), dtype=bool) for source in sources]
     sizes = train_sizes + validation_size
@@ -155,7 +158,7 @@ def split(
 def _dirichlet(
     targets: npt.NDArray[np.int64], rows: Rows, size: int, alpha: float, rng: np.random.Generator
 ) -> Rows:
-    """Pick rows whose labels follow Dirichlet(alpha) proportions; what runs out is made up for."""
+    """Return rows with Dirichlet(alpha) label proportions; others replace labels that run out."""
     present = np.unique(targets)
     proportions = rng.dirichlet(np.full(len(present), alpha))
     stock = [rows[targets == label] for label in present]
@@ -177,10 +180,10 @@ def _shortage(
     sizes: Rows,
     cluster: int,
 ) -> DataError:
-    """Say how many images a cluster's peers ask for and how many there are."""
+    """Return the error for a cluster without enough samples."""
     concept = concepts[cluster]
     source = sources[concept.source]
-    exist = len(concept.candidates(source.targets))
+    available = len(concept.candidates(source.targets))
     rivals = [
         number
         for number, other in enumerate(concepts)
@@ -191,7 +194,7 @@ def _shortage(
     what = "images" if concept.labels is None else f"images with labels {list(concept.labels)}"
     return DataError(
         f"{int(asking.sum())} peers ask for {int(sizes[asking].sum()):,} {what} of {source.name} "
-        f"for training and validation, but there are only {exist:,}. Lower peers.train_size, "
+        f"for training and validation, but there are only {available:,}. Lower peers.train_size, "
         "peers.validation_size or peers.count."
     )
 
@@ -201,9 +204,9 @@ def matching_test_rows(
     test_targets: npt.NDArray[np.int64],
     most: int | None = None,
 ) -> Rows:
-    """Return the largest choice of test rows, at most `most`, with the training proportions.
+    """Return as many test rows as possible, at most `most`, in the label proportions of training.
 
-    Labels without any test row are left out.
+    Labels without test rows are left out.
     """
     labels, counts = np.unique(
         train_targets[np.isin(train_targets, test_targets)], return_counts=True
@@ -212,7 +215,7 @@ def matching_test_rows(
     stock = [np.flatnonzero(test_targets == label) for label in labels]
     total = min(len(rows) / part for rows, part in zip(stock, share, strict=True))
     if most is not None and most < total:
-        wish = shared_out(most, share)
+        wish = divide(most, share)
     else:
         wish = np.maximum(np.floor(total * share + 1e-9).astype(np.int64), 1)
     return np.sort(np.concatenate([rows[:n] for rows, n in zip(stock, wish, strict=True)]))

@@ -1,4 +1,4 @@
-"""A user's own arrays as a world: one set of train, validation and test data per peer."""
+"""The user's own arrays as datasets of peers: each peer has training, validation and test data."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.data.labelled_dataset import check_samples
-from coterie.data.peer_datasets import World
+from coterie.data.peer_datasets import PeerDatasets
 from coterie.data.pools import PeerSamples, Pool, Samples
 from coterie.errors import ConfigError, DataError
 from coterie.processes.shared_memory import shared_array
 
 Part = tuple[npt.ArrayLike, npt.ArrayLike]
 """Inputs (n, *shape) and targets (n,): integers to classify, floats for regression."""
+PARTS = ("train", "validation", "test")
 
 
 @dataclass(frozen=True)
@@ -42,25 +43,25 @@ class PeerData:
     test: Part | None = None
 
 
-class OwnData(World):
-    """Data that stay with their peers and do not change over time.
+class PeerArrays(PeerDatasets):
+    """Data in arrays, which do not change during a run.
 
-    Inputs are used as they are given: scale images to about [-1, 1] beforehand.
+    Inputs are not scaled: scale images to about [-1, 1] beforehand.
     """
 
     def __init__(self, peers: Sequence[PeerData], clusters: Sequence[int] | None = None) -> None:
         if not peers:
-            raise ConfigError("There must be at least one peer with data.")
+            raise ConfigError("The list of peers is empty. Give the data of at least one peer.")
         self.num_peers = len(peers)
         self._clusters = np.asarray(clusters if clusters is not None else [0] * len(peers))
-        wrong_kind = self._clusters.shape != (len(peers),) or self._clusters.dtype.kind not in "iu"
-        if wrong_kind or self._clusters.min() < 0:
+        is_wrong = self._clusters.shape != (len(peers),) or self._clusters.dtype.kind not in "iu"
+        if is_wrong or self._clusters.min() < 0:
             raise ConfigError(
-                f"clusters must be one number ≥ 0 for each of the {len(peers)} peers, not "
-                f"{self._clusters.tolist()}."
+                f"clusters is {self._clusters.tolist()}, but a list of {len(peers)} whole numbers "
+                "from 0 is needed: the cluster of each peer."
             )
         self.cluster_names = tuple(f"cluster {n}" for n in range(int(self._clusters.max()) + 1))
-        inputs, targets = _numbers("Peer 0, train data", peers[0].train)
+        inputs, targets = _to_arrays("Peer 0, train data", peers[0].train)
         self.input_shape = tuple(inputs.shape[1:])
         self.is_classification = targets.dtype.kind in "iu"
         parts = [
@@ -75,40 +76,47 @@ class OwnData(World):
         self.num_outputs = highest + 1 if self.is_classification else 1
 
     def step_of(self, round_number: int) -> int:
-        """One step, for ever."""
+        """Return 0, the only step."""
         return 0
 
     def clusters(self, step: int) -> npt.NDArray[np.int64]:
-        """Return the clusters the user named, (K,)."""
+        """Return the user's clusters, (K,)."""
         return self._clusters
 
-    def enter(self, step: int) -> list[PeerSamples]:
+    def load_step(self, step: int) -> list[PeerSamples]:
         """Return each peer's views."""
         return self._views
 
     def _checked(
         self, where: str, part: Part | None
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[Any]]:
-        samples, labels = _numbers(where, part)
+        samples, labels = _to_arrays(where, part)
         if (labels.dtype.kind in "iu") != self.is_classification:
-            raise DataError(f"{where}: targets are {labels.dtype}, unlike those of peer 0.")
+            kinds = "whole numbers (classes)", "floats (values to predict)"
+            given, expected = kinds if labels.dtype.kind in "iu" else kinds[::-1]
+            raise DataError(
+                f"{where}: targets are {given}, but the train data of peer 0 has {expected}. Use "
+                "the same type for all peers and parts."
+            )
         if labels.ndim != 1 or samples.shape[1:] != self.input_shape:
             hint = ""
             if labels.ndim == 2:
-                hint = " Give one target per sample: targets.argmax(axis=1) of one-hot labels, or "
-                hint += "targets.squeeze(1) of a single column."
+                hint = " Give one target per sample: targets.argmax(axis=1) for one-hot labels, or "
+                hint += "targets.squeeze(1) for a single column."
             shape = "".join(f", {size}" for size in self.input_shape)
             raise DataError(
-                f"{where}: inputs {samples.shape} and targets {labels.shape} were given, but "
+                f"{where}: inputs have shape {samples.shape} and targets {labels.shape}, but "
                 f"(n{shape}) and (n,) were expected.{hint}"
             )
         check_samples(where, samples, labels)
         if self.is_classification and labels.min() < 0:
-            raise DataError(f"{where}: label {labels.min()} is negative.")
+            raise DataError(
+                f"{where}: label {labels.min()} is negative. Number the classes from 0."
+            )
         return samples, labels
 
     def _pool(self, parts: list[tuple[npt.NDArray[np.float32], npt.NDArray[Any]]]) -> Pool:
-        """Copy everything once into shared memory, where worker processes see it."""
+        """Copy all data into memory that worker processes share."""
         rows = sum(len(targets) for _, targets in parts)
         pool = Pool(
             shared_array((rows, *self.input_shape), np.float32),
@@ -119,27 +127,30 @@ class OwnData(World):
         return pool
 
 
-def _numbers(where: str, part: Part | None) -> tuple[npt.NDArray[np.float32], npt.NDArray[Any]]:
-    """Return inputs as float32 and targets as they are, if both are numbers; True counts as 1."""
+def _to_arrays(where: str, part: Part | None) -> tuple[npt.NDArray[np.float32], npt.NDArray[Any]]:
+    """Return inputs as float32, and targets with their type; booleans become integers."""
     if part is None:
-        raise DataError(f"{where}: there are none, but (inputs, targets) are needed.")
+        raise DataError(f"{where} is missing. Give a pair (inputs, targets).")
     if not isinstance(part, tuple | list) or len(part) != 2:
         shape = getattr(part, "shape", None)
-        given = f"an array of shape {tuple(shape)}" if shape is not None else type(part).__name__
-        raise DataError(f"{where}: {given} was given, but a pair (inputs, targets) is needed.")
+        given = f"array of shape {tuple(shape)}" if shape is not None else type(part).__name__
+        raise DataError(f"{where} is one {given}. Give a pair (inputs, targets).")
     inputs, targets = part
     try:
-        samples, labels = np.asarray(inputs, dtype=np.float32), np.asarray(targets)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{where}: these are not arrays of numbers: {error}") from None
+        # A value that is too large becomes infinite; `check_samples` then reports its sample.
+        with np.errstate(over="ignore"):
+            samples, labels = np.asarray(inputs, dtype=np.float32), np.asarray(targets)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise DataError(
+            f"{where}: inputs and targets must be arrays of numbers, of one shape per sample. "
+            f"Converting them failed: {error}"
+        ) from None
     if labels.dtype.kind == "b":
         labels = labels.astype(np.int64)
     if samples.ndim == 0 or labels.dtype.kind not in "iuf":
         raise DataError(
-            f"{where}: inputs {samples.shape} and targets of type {labels.dtype} were given, but "
-            "an array of samples, and integer labels or float values, were expected."
+            f"{where}: inputs have shape {samples.shape} and targets have type {labels.dtype}, but "
+            "an array of samples, and whole numbers (classes) or floats (values to predict) are "
+            "needed. To number classes: np.unique(labels, return_inverse=True)[1]."
         )
     return samples, labels
-
-
-PARTS = ("train", "validation", "test")

@@ -1,4 +1,4 @@
-"""What a runtime needs to know about data, wherever it comes from."""
+"""The peers' data, as a runtime sees it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy.typing as npt
 from coterie.data.pools import PeerSamples, Pool
 
 
-class World(ABC):
-    """What a runtime needs to know about data; the peers' arrays lie in `pools`."""
+class PeerDatasets(ABC):
+    """The data of all peers of a runtime. `pools` hold the samples; each peer has views of them."""
 
     num_peers: int
     cluster_names: tuple[str, ...]
@@ -19,17 +19,17 @@ class World(ABC):
     num_outputs: int
     is_classification: bool
     has_true_clusters = True
-    """Whether `clusters` are known; a real peer returns one cluster of itself."""
+    """False for a real peer, whose `clusters` are only a placeholder."""
     pools: list[Pool]
 
     @abstractmethod
     def step_of(self, round_number: int) -> int:
-        """Return the step a round belongs to."""
+        """Return the step of a round: within a step the data stay the same."""
 
     @abstractmethod
     def clusters(self, step: int) -> npt.NDArray[np.int64]:
         """Return each peer's true cluster in a step, (K,)."""
 
     @abstractmethod
-    def enter(self, step: int) -> list[PeerSamples]:
+    def load_step(self, step: int) -> list[PeerSamples]:
         """Fill the pools with the data of a step and return each peer's views."""

@@ -1,4 +1,4 @@
-"""Where samples lie: decoded, normalised and rotated once; peers hold views."""
+"""Pools of samples, normalised and rotated once; peers hold views of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 @dataclass(frozen=True)
 class Pool:
-    """Samples of many peers: `inputs` (n, *shape) float32, `targets` (n,) int64 or float32."""
+    """The samples of many peers: `inputs` (n, *shape) float32, `targets` (n,) int64 or float32."""
 
     inputs: npt.NDArray[np.float32]
     targets: npt.NDArray[Any]
@@ -19,7 +19,7 @@ class Pool:
 
 @dataclass(frozen=True)
 class Samples:
-    """A view: rows `start` to `stop` of a pool, or of those only the rows in `chosen`."""
+    """A view of a pool: the rows `start` to `stop`, or only the rows in `chosen`."""
 
     pool: int
     start: int
@@ -36,7 +36,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class PeerSamples:
-    """What one peer has in the current step."""
+    """The data of one peer in the current step."""
 
     train: Samples
     validation: Samples

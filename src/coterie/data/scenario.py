@@ -1,4 +1,4 @@
-"""A scenario: who has which data, and when it changes. Two strategies see the very same one."""
+"""A scenario: which data each peer has, and when it changes. All strategies see the same one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from coterie.data.partition import (
     matching_test_rows,
     split,
 )
-from coterie.data.peer_datasets import World
+from coterie.data.peer_datasets import PeerDatasets
 from coterie.data.pools import PeerSamples, Pool, Samples
 from coterie.data.shifts import Concept, check_labels
 from coterie.errors import ConfigError, DataError
@@ -34,7 +34,7 @@ from coterie.randomness import generator
 from coterie.settings import Settings
 
 CHUNK = 2048
-"""How many images are normalised and rotated at once; bounds the memory this takes."""
+"""How many images are normalised and rotated at once, which bounds the memory."""
 
 
 class PeerSettings(Settings):
@@ -45,17 +45,17 @@ class PeerSettings(Settings):
     clusters: tuple[Annotated[float, Field(ge=0)], ...] | None = None
     """Relative cluster sizes; equal when not given."""
     train_size: int = Field(ge=1)
-    """Training samples per peer; their mean when sizes differ."""
+    """Training samples per peer; the mean where sizes differ."""
     validation_size: int = Field(ge=1)
     """Validation samples per peer."""
     test_size: int | None = Field(None, ge=1)
-    """Test samples per cluster; all there are when not given."""
+    """Test samples per cluster; all of the dataset when not given."""
     sizes: Sizes = EqualSizes()
     labels: Labels = IidLabels()
 
     @property
     def num_samples(self) -> int:
-        """How many samples all peers have for training and validation."""
+        """The number of samples of all peers for training and validation."""
         listed = self.sizes.listed if isinstance(self.sizes, ListedSizes) else ()
         return (sum(listed) or self.train_size * self.count) + self.validation_size * self.count
 
@@ -70,8 +70,8 @@ class _Step:
         return sum(len(part.train) + len(part.validation) for part in self.splits)
 
 
-class Scenario(World):
-    """Peers with clustered data: a shift makes concepts, drift moves peers between them."""
+class Scenario(PeerDatasets):
+    """Peers in clusters: a shift defines the concepts, and drift moves peers between them."""
 
     def __init__(
         self,
@@ -100,19 +100,19 @@ class Scenario(World):
         self._test = self._add_test_pools(seed)
 
     def detach(self) -> None:
-        """After a fork, stop sharing what is written anew in every step; the rest stays shared."""
+        """After a fork, stop sharing the pool that each step overwrites; the others stay shared."""
         if len(self._steps) > 1:
             self.pools[0] = self._new_private_pool()
 
     def step_of(self, round_number: int) -> int:
-        """Return the step a round belongs to."""
+        """Return the step of a round."""
         return self._drift.step_of(round_number)
 
     def clusters(self, step: int) -> npt.NDArray[np.int64]:
         """Return each peer's true cluster in a step, (K,)."""
         return self._steps[step].clusters
 
-    def enter(self, step: int) -> list[PeerSamples]:
+    def load_step(self, step: int) -> list[PeerSamples]:
         """Fill the private pool with the data of a step and return each peer's views."""
         plan = self._steps[step]
         views: list[PeerSamples | None] = [None] * self.num_peers
@@ -151,8 +151,8 @@ class Scenario(World):
         shapes = {source.shape for source in self._sources}
         if len(shapes) > 1 or len({source.is_classification for source in self._sources}) > 1:
             raise ConfigError(
-                "All datasets of a scenario must have samples of one shape and one kind of target, "
-                f"but these have shapes {sorted(shapes)}: "
+                "All datasets of a run must have samples of the same shape and the same type of "
+                f"targets: classes, or values to predict. These have shapes {sorted(shapes)}: "
                 f"{', '.join(source.name for source in self._sources)}."
             )
         if any(concept.rotation for concept in self._concepts) and len(next(iter(shapes))) != 3:
@@ -163,19 +163,19 @@ class Scenario(World):
         check_labels(self._concepts, self._sources)
 
     def _check_number_of_samples(self) -> None:
-        """Refuse more samples than all sources have, before so many peers are thought of."""
-        exist = sum(len(source.targets) for source in self._sources)
+        """Refuse more samples than the sources have, before anything is planned for the peers."""
+        available = sum(len(source.targets) for source in self._sources)
         asked, count = self._settings.num_samples, self._settings.count
-        if asked > exist:
+        if asked > available:
             names = ", ".join(dict.fromkeys(source.name for source in self._sources))
             raise DataError(
                 f"{count:,} peers ask for {asked:,} images of {names} for training and validation, "
-                f"but there are only {exist:,}: {exist / count:.1f} for each. Lower "
+                f"but there are only {available:,}: {available / count:.1f} for each. Lower "
                 "peers.train_size, peers.validation_size or peers.count."
             )
 
     def _plan(self, rounds: int, seed: int) -> list[_Step]:
-        """Decide who has what in every step; only row numbers, no images yet."""
+        """Return the rows of each peer in each step; no image is read yet."""
         settings = self._settings
         self._check_number_of_samples()
         start = cluster_of_peers(settings.count, len(self._concepts), settings.clusters)
@@ -187,7 +187,7 @@ class Scenario(World):
             unknown = clusters[(clusters < 0) | (clusters >= len(self._concepts))]
             if len(unknown):
                 raise ConfigError(
-                    f"drift asks for concept {unknown[0]}, but the shift makes only "
+                    f"The drift uses concept {unknown[0]}, but the shift has only "
                     f"{len(self._concepts)} (numbered from 0)."
                 )
             splits = split(
@@ -203,7 +203,7 @@ class Scenario(World):
         return steps
 
     def _new_private_pool(self) -> Pool:
-        """Return a pool for the peers' private data, pool 0, with room for the largest step."""
+        """Return pool 0, for the peers' private data, with space for the largest step."""
         return self._new_pool(max(step.num_rows for step in self._steps))
 
     def _new_pool(self, rows: int) -> Pool:
@@ -213,8 +213,8 @@ class Scenario(World):
         )
 
     def _add_test_pools(self, seed: int) -> list[Samples]:
-        """Make one pool of test data per concept; concepts that look alike share the inputs."""
-        alike: dict[tuple[object, ...], Inputs] = {}
+        """Add one pool of test data per concept; concepts with the same inputs share them."""
+        inputs_of: dict[tuple[object, ...], Inputs] = {}
         views = []
         for concept in self._concepts:
             source = self._sources[concept.source]
@@ -222,25 +222,25 @@ class Scenario(World):
             if self._settings.test_size is not None and not self._has_label_mixes:
                 shuffled = generator(seed, "test", concept.source).permutation(rows)
                 rows = np.sort(shuffled[: self._settings.test_size])
-            look = (concept.source, concept.rotation, concept.labels)
-            if look in alike:
+            key = (concept.source, concept.rotation, concept.labels)
+            if key in inputs_of:
                 meaning = concept.relabel(source.test_targets[rows])
-                self.pools.append(Pool(alike[look], meaning))
+                self.pools.append(Pool(inputs_of[key], meaning))
             else:
                 pool = self._new_pool(len(rows))
                 self._fill(pool, 0, rows, concept, source.test_inputs, source.test_targets)
                 self.pools.append(pool)
-                alike[look] = pool.inputs
+                inputs_of[key] = pool.inputs
             views.append(Samples(len(self.pools) - 1, 0, len(rows)))
         return views
 
     @property
     def _has_label_mixes(self) -> bool:
-        """Whether each peer has label proportions, and so a choice of test rows, of its own."""
+        """Whether label proportions, and with them the test rows, differ between peers."""
         return isinstance(self._settings.labels, DirichletLabels) and self.is_classification
 
     def _test_of(self, cluster: int, part: Split) -> Samples:
-        """Return test data of the peer's own distribution: its cluster, and its label mix."""
+        """Return test data with the peer's distribution: its cluster and its label proportions."""
         test = self._test[cluster]
         if not self._has_label_mixes:
             return test
@@ -259,7 +259,7 @@ class Scenario(World):
         inputs: Inputs,
         targets: Targets,
     ) -> None:
-        """Write rows of a source into a pool, normalised, rotated and relabelled."""
+        """Normalise, rotate and relabel rows of a source, and write them into a pool."""
         for first in range(0, len(rows), CHUNK):
             chunk = rows[first : first + CHUNK]
             images = normalise(inputs[chunk])

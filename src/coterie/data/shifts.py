@@ -1,4 +1,4 @@
-"""Shifts: how the clusters' data differ. Each kind turns into one `Concept` per cluster."""
+"""Shifts: how the clusters' data differ. Each kind of shift defines one `Concept` per cluster."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pydantic import Field
 
 from coterie.data.cifar100_names import CIFAR100_SUPERCLASSES
 from coterie.data.labelled_dataset import Dataset
-from coterie.errors import ConfigError, DataError, nearest
+from coterie.errors import ConfigError, DataError, suggest
 from coterie.randomness import generator
 from coterie.settings import Settings
 
 
 @dataclass(frozen=True)
 class Concept:
-    """What one cluster's data look like: a source, seen in a certain way."""
+    """How the data of one cluster are made from a source."""
 
     name: str
     source: int = 0
@@ -29,13 +29,13 @@ class Concept:
     label_offset: int = 0
 
     def candidates(self, targets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the rows this concept can use."""
+        """Return the rows of targets with the labels of this concept."""
         if self.labels is None:
             return np.arange(len(targets))
         return np.flatnonzero(np.isin(targets, self.labels))
 
     def relabel(self, targets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return what the labels mean here: swapped, then moved by the offset."""
+        """Return the labels after the swaps and the offset."""
         meaning = targets.copy()
         for first, second in self.swaps:
             meaning[targets == first] = second
@@ -44,58 +44,58 @@ class Concept:
 
 
 class NoShift(Settings):
-    """Everybody's data come from one distribution."""
+    """The data of all peers come from one distribution."""
 
     kind: Literal["none"] = "none"
 
     def concepts(self, sources: Sequence[Dataset], seed: int) -> tuple[Concept, ...]:
-        """One concept."""
+        """Return a single concept."""
         return (Concept("all"),)
 
 
 class RotationShift(Settings):
-    """Images rotated by one angle per cluster, in degrees, counter-clockwise."""
+    """Each cluster's images are rotated by another angle."""
 
     kind: Literal["rotation"] = "rotation"
     angles: tuple[float, ...] = Field(min_length=1)
-    """One angle per cluster."""
+    """One angle per cluster, in degrees, counter-clockwise."""
 
     def concepts(self, sources: Sequence[Dataset], seed: int) -> tuple[Concept, ...]:
-        """One concept per angle."""
+        """Return one concept per angle."""
         return tuple(Concept(f"{angle:g}°", rotation=angle) for angle in self.angles)
 
 
 class LabelShift(Settings):
-    """Each cluster has the images of some labels only."""
+    """Each cluster has only the samples of some labels."""
 
     kind: Literal["labels"] = "labels"
     groups: tuple[Annotated[tuple[int, ...], Field(min_length=1)], ...] = Field(min_length=1)
     """The labels of each cluster."""
 
     def concepts(self, sources: Sequence[Dataset], seed: int) -> tuple[Concept, ...]:
-        """One concept per label group."""
+        """Return one concept per group of labels."""
         return tuple(label_concept(group) for group in self.groups)
 
 
 class RandomLabelShift(Settings):
-    """`groups` disjoint label sets of `size` labels each, drawn at random from `labels`."""
+    """Each cluster has only the samples of some labels: disjoint random sets of `size` labels."""
 
     kind: Literal["random-labels"] = "random-labels"
     groups: int = Field(2, ge=1)
-    """How many clusters."""
+    """The number of clusters."""
     size: int = Field(4, ge=1)
     """Labels per cluster."""
     labels: tuple[int, ...] = tuple(range(10))
-    """What is drawn from."""
+    """The labels to draw from."""
 
     def concepts(self, sources: Sequence[Dataset], seed: int) -> tuple[Concept, ...]:
-        """One concept per drawn label set."""
+        """Return one concept per drawn set of labels."""
         wanted = self.groups * self.size
         labels = tuple(dict.fromkeys(self.labels))
         if wanted > len(labels):
             raise ConfigError(
                 f"shift: {self.groups} disjoint groups of {self.size} labels need {wanted} labels, "
-                f"but shift.labels names only {len(labels)}."
+                f"but shift.labels has only {len(labels)}. Lower shift.groups or shift.size."
             )
         drawn = generator(seed, "random-labels").permutation(labels)[:wanted]
         groups = drawn.reshape(self.groups, self.size).tolist()
@@ -103,14 +103,14 @@ class RandomLabelShift(Settings):
 
 
 class SuperclassShift(Settings):
-    """Each cluster has the images of some CIFAR-100 superclasses only (true coarse labels)."""
+    """Each cluster has only the images of some CIFAR-100 superclasses (the true coarse labels)."""
 
     kind: Literal["superclasses"] = "superclasses"
     groups: tuple[Annotated[tuple[str, ...], Field(min_length=1)], ...] = Field(min_length=1)
     """The superclasses of each cluster, by their official names."""
 
     def concepts(self, sources: Sequence[Dataset], seed: int) -> tuple[Concept, ...]:
-        """One concept per group of superclasses."""
+        """Return one concept per group of superclasses."""
         number = {name: index for index, name in enumerate(sources[0].classes)}
         made = []
         for position, group in enumerate(self.groups):
@@ -118,8 +118,8 @@ class SuperclassShift(Settings):
             missing = [name for name in names if name not in number]
             if missing:
                 raise DataError(
-                    f"{sources[0].name} has no class '{missing[0]}'; superclasses need CIFAR-100's "
-                    "class names."
+                    f"{sources[0].name} has no class '{missing[0]}'. shift.kind = superclasses "
+                    "needs a dataset with the class names of CIFAR-100."
                 )
             labels = tuple(sorted(number[name] for name in names))
             made.append(Concept(f"group {position + 1}", labels=labels))
@@ -127,22 +127,22 @@ class SuperclassShift(Settings):
 
 
 class LabelSwapShift(Settings):
-    """Everybody has the same images, but some labels mean each other in some clusters."""
+    """All clusters have the same images, but in some clusters pairs of labels are swapped."""
 
     kind: Literal["label-swap"] = "label-swap"
     labels: tuple[int, ...] | None = None
-    """Which labels are used at all; None: every one."""
+    """The labels that are used; all when not given."""
     swaps: tuple[tuple[tuple[int, int], ...], ...] = Field(min_length=1)
     """The swapped pairs of each cluster."""
 
     def concepts(self, sources: Sequence[Dataset], seed: int) -> tuple[Concept, ...]:
-        """One concept per set of swapped pairs; an empty set swaps nothing."""
+        """Return one concept per set of swapped pairs; an empty set swaps nothing."""
         for pairs in self.swaps:
             named = [label for pair in pairs for label in pair]
             if len(named) != len(set(named)):
                 raise ConfigError(
-                    f"shift.swaps: {pairs} names a label twice; in one cluster every label can be "
-                    "swapped with one other only."
+                    f"shift.swaps: {pairs} has a label twice. In one cluster each label can be "
+                    "swapped with only one other."
                 )
         return tuple(
             Concept(
@@ -155,19 +155,19 @@ class LabelSwapShift(Settings):
 
 
 class DatasetShift(Settings):
-    """Each cluster has another dataset, its labels moved by an offset."""
+    """Each cluster has another dataset, with its labels moved by an offset."""
 
     kind: Literal["datasets"] = "datasets"
     label_offsets: tuple[Annotated[int, Field(ge=0)], ...] | None = None
-    """What is added to the labels of each dataset; None: nothing."""
+    """A number to add to the labels of each dataset; 0 when not given."""
 
     def concepts(self, sources: Sequence[Dataset], seed: int) -> tuple[Concept, ...]:
-        """One concept per dataset."""
+        """Return one concept per dataset."""
         offsets = self.label_offsets or (0,) * len(sources)
         if len(offsets) != len(sources):
             raise ConfigError(
-                f"shift.label_offsets has {len(offsets)} numbers for {len(sources)} datasets; "
-                "give one for each."
+                f"shift.label_offsets has {len(offsets)} numbers for {len(sources)} datasets. "
+                "Give one for each dataset."
             )
         return tuple(
             Concept(source.name, source=index, label_offset=offset)
@@ -196,13 +196,13 @@ def _members(superclass: str) -> tuple[str, ...]:
     if superclass not in CIFAR100_SUPERCLASSES:
         raise ConfigError(
             f"CIFAR-100 has no superclass '{superclass}'."
-            f"{nearest(superclass, CIFAR100_SUPERCLASSES)}"
+            f"{suggest(superclass, CIFAR100_SUPERCLASSES)}"
         )
     return CIFAR100_SUPERCLASSES[superclass]
 
 
 def check_labels(concepts: Sequence[Concept], sources: Sequence[Dataset]) -> None:
-    """Raise a DataError where a label group or a swap names labels without a single image."""
+    """Raise a DataError if a group of labels or a swap has a label without images."""
     for number, concept in enumerate(concepts):
         source = sources[concept.source]
         if not source.is_classification:
@@ -212,7 +212,7 @@ def check_labels(concepts: Sequence[Concept], sources: Sequence[Dataset]) -> Non
             for part, targets in (("train", source.targets), ("test", source.test_targets)):
                 if not np.any(targets == label):
                     raise DataError(
-                        f"Cluster {number} ('{concept.name}') asks for label {label}, but "
-                        f"{source.name} has no {part} image with it; its labels run from 0 to "
+                        f"Cluster {number} ('{concept.name}') needs label {label}, but "
+                        f"{source.name} has no {part} image with it. Its labels are 0 to "
                         f"{len(source.classes) - 1}."
                     )

@@ -1,4 +1,4 @@
-"""Where dataset files are found: local copies in a data root, or verified downloads."""
+"""Finds dataset files: local copies in a data root, or downloads with a checksum."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from coterie.storage.files import reason_of
 
 DOWNLOAD_TIMEOUT_SECONDS = 10
 SMALL_BYTES = 64 * 2**20
-"""What any file may unpack to."""
+"""A file may always unpack to this size."""
 LARGEST_RATIO = 200
-"""How many times larger than on the disk data may become beyond that."""
+"""Beyond that, unpacked data may be this many times larger than on the disk."""
 
-# Everything the standard library, numpy and Pillow raise on bytes that are not what they claim.
+# All that the standard library, numpy and Pillow raise for a damaged file.
 READ_ERRORS = (
     OSError,
     EOFError,
@@ -44,7 +44,7 @@ READ_ERRORS = (
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """An official file on the web and the checksum that proves it arrived whole."""
+    """An official file on the web, and its checksum."""
 
     url: str
     md5: str
@@ -52,12 +52,12 @@ class RemoteFile:
 
 
 def default_data_root() -> Path:
-    """Return the folder datasets live in: $COTERIE_DATA, else ~/.cache/coterie/data."""
+    """Return the folder of datasets: $COTERIE_DATA, else ~/.cache/coterie/data."""
     chosen = os.environ.get("COTERIE_DATA", "")
-    return expanded(chosen) if chosen else expanded("~/.cache/coterie/data")
+    return expand_home(chosen) if chosen else expand_home("~/.cache/coterie/data")
 
 
-def expanded(path: str | Path) -> Path:
+def expand_home(path: str | Path) -> Path:
     """Return the path with `~` replaced by the home folder."""
     return Path(os.path.expanduser(path))
 
@@ -78,49 +78,49 @@ def first_folder(candidates: Iterable[Path]) -> Path | None:
 
 
 @contextmanager
-def reading(path: Path, expected: str) -> Iterator[None]:
-    """Turn whatever an unreadable or damaged file raises into a DataError that names it."""
+def explain_read_errors(path: Path, expected: str) -> Iterator[None]:
+    """Turn the errors of an unreadable or damaged file into a DataError with its path."""
     try:
         yield
     except READ_ERRORS as problem:
         raise DataError(
-            f"{path} cannot be read: {reason_of(problem)}. Expected {expected}. The file is "
-            "probably damaged or incomplete, or may not be read by you; replace it with a whole "
-            "copy."
+            f"{path} cannot be read: {reason_of(problem)}. Expected {expected}. The file may be "
+            "damaged or incomplete, or you have no permission to read it. Replace it with a "
+            "complete copy."
         ) from problem
 
 
 def check_unpacked(path: Path, size: int) -> None:
-    """Refuse a file that would become far more bytes than it has on the disk."""
+    """Refuse a file that unpacks to far more bytes than it has on the disk."""
     about = path.stat()
     stored = getattr(about, "st_blocks", 0) * 512 or about.st_size
     if size > SMALL_BYTES and size > LARGEST_RATIO * stored:
         raise DataError(
-            f"{path} takes {stored:,} bytes on the disk but would unpack to {size:,}, more than "
-            f"{LARGEST_RATIO} times as much. Real data do not compress so well: the file is "
+            f"{path} has {stored:,} bytes on the disk but would unpack to {size:,}, more than "
+            f"{LARGEST_RATIO} times as many. Real data do not compress so well: the file is "
             "damaged, or made to fill the memory. Replace it, or store it uncompressed."
         )
 
 
 def verify_md5(path: Path, remote: RemoteFile) -> None:
-    """Refuse a local copy that is not the official file byte for byte."""
-    with reading(path, f"the official {remote.file_name}"), path.open("rb") as stream:
+    """Refuse a local copy that differs from the official file."""
+    with explain_read_errors(path, f"the official {remote.file_name}"), path.open("rb") as stream:
         found = hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
     if found != remote.md5:
         raise DataError(
             f"{path} is not the official {remote.file_name}: expected md5 {remote.md5}, found "
-            f"{found}. It is probably truncated or damaged. Delete it to download it again, or "
-            "extract it yourself into the same folder to use it unverified."
+            f"{found}. It is probably truncated or damaged. Delete it to download it again. To use "
+            "it unverified, extract it into the same folder."
         )
 
 
 def download_or_explain(
     title: str, remote: RemoteFile, folder: Path, looked_for: Sequence[Path]
 ) -> Path:
-    """Download a file that has no local copy; raise one DataError with all that helps if not."""
+    """Download a file without a local copy; the DataError of a failure says what to do."""
     target = folder / remote.file_name
     if is_offline():
-        attempt = f"{remote.url} was not tried, because COTERIE_OFFLINE forbids downloads."
+        attempt = f"{remote.url} was not downloaded, because COTERIE_OFFLINE forbids downloads."
     else:
         try:
             return _download(remote, folder)
@@ -129,13 +129,13 @@ def download_or_explain(
     places = "\n".join(f"  {path}" for path in looked_for)
     raise DataError(
         f"{title} was not found. Looked for:\n{places}\n{attempt}\n"
-        f"Download {remote.url} (md5 {remote.md5}) yourself and put it at {target}, or name a "
-        "folder that holds the data with --data-root DIR or the environment variable COTERIE_DATA."
+        f"Download {remote.url} (md5 {remote.md5}) yourself and put it at {target}, or give a "
+        "folder that holds the data: --data-root DIR, or the environment variable COTERIE_DATA."
     )
 
 
 def _download(remote: RemoteFile, folder: Path) -> Path:
-    """Fetch into the folder; only a whole file with the right checksum gets its final name."""
+    """Download into the folder; only a file with the right checksum gets its final name."""
     import pooch
 
     pooch.get_logger().setLevel(logging.ERROR)
@@ -144,7 +144,7 @@ def _download(remote: RemoteFile, folder: Path) -> Path:
         chunk_size=1 << 16,
         timeout=DOWNLOAD_TIMEOUT_SECONDS,
     )
-    # An absolute folder, because pooch would take a relative one for relative to its own cache.
+    # An absolute folder, because pooch takes a relative one as part of its own cache.
     pooch.retrieve(
         url=remote.url,
         known_hash=f"md5:{remote.md5}",
@@ -156,7 +156,7 @@ def _download(remote: RemoteFile, folder: Path) -> Path:
 
 
 class _ProgressBar:
-    """A rich progress bar with the four names that pooch calls."""
+    """A rich progress bar with the four names that pooch uses."""
 
     def __init__(self, file_name: str) -> None:
         from rich.console import Console

@@ -1,4 +1,4 @@
-"""Data made of nothing but random numbers, with a known truth."""
+"""Random data with a known solution."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def linear_regression(
     """Draw y = ⟨x, θ⟩ + ε with one θ per (seed, cluster); inputs (n, dimension), targets (n,)."""
     if min(num_train, num_test, dimension) < 1 or noise < 0:
         raise ConfigError(
-            f"linear regression with {num_train} training samples, {num_test} test samples, "
-            f"dimension {dimension} and noise {noise} is impossible; the first three must be at "
-            "least 1, the noise at least 0."
+            f"Linear regression is impossible with {num_train} training samples, {num_test} test "
+            f"samples, dimension {dimension} and noise {noise}. The first three must be at least "
+            "1, and the noise at least 0."
         )
     parameters = linear_parameters(cluster, seed, dimension)
 

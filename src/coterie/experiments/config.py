@@ -11,18 +11,18 @@ import yaml
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 from torch import nn
 
-from coterie.data.catalogue import load_dataset
+from coterie.data.dataset_catalogue import load_dataset
 from coterie.data.drift import Drift, NoDrift
 from coterie.data.labelled_dataset import Dataset
 from coterie.data.scenario import PeerSettings, Scenario
 from coterie.data.shifts import NoShift, Shift
 from coterie.data.synthetic import linear_regression
-from coterie.errors import ConfigError, nearest
+from coterie.errors import ConfigError, suggest
 from coterie.models.architectures import architecture, check_fits
 from coterie.models.imagenet import load_imagenet_weights
 from coterie.runtime.settings import SimulationSettings
 from coterie.runtime.size_limits import ROW_BYTES, check_epochs, check_memory, check_models
-from coterie.settings import Settings, checked
+from coterie.settings import Settings, parse_settings
 from coterie.storage.settings_file import read_settings
 from coterie.storage.yaml_text import parse_yaml
 from coterie.strategies import (
@@ -128,7 +128,7 @@ class RunConfig(SimulationSettings):
 
 def parse_config(settings: Mapping[str, Any]) -> RunConfig:
     """Return a checked configuration; raise a ConfigError that says what to do."""
-    return checked(RunConfig, settings)
+    return parse_settings(RunConfig, settings)
 
 
 def apply_changes(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
@@ -236,7 +236,7 @@ def _set(settings: dict[str, Any], dotted: str, value: Any) -> None:
         if group in place and not isinstance(place[group], dict):
             raise ConfigError(f"There is no setting '{dotted}': '{where}' is not a group.")
         if group not in place:
-            raise ConfigError(f"There is no group of settings '{where}'.{nearest(group, place)}")
+            raise ConfigError(f"There is no group of settings '{where}'.{suggest(group, place)}")
         place = place[group]
     if last == "kind" and place.get("kind") != value:
         # Another kind has other settings, so the old ones are dropped.

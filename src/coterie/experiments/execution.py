@@ -13,7 +13,7 @@ from coterie.errors import Interrupted, StorageError
 from coterie.experiments.config import build_model
 from coterie.experiments.run_folder import MODELS, SUMMARY, RunFolder
 from coterie.experiments.run_summary import known_mean, summarise
-from coterie.learning.choice import Tell
+from coterie.learning.trainer_choice import Tell
 from coterie.runtime.checkpoints import Checkpoints
 from coterie.runtime.loop import run_to_end
 from coterie.runtime.recorder import Recorder
@@ -21,8 +21,8 @@ from coterie.runtime.round import Round
 from coterie.simulation.result_warnings import find_warnings
 from coterie.simulation.simulation import Simulation
 from coterie.storage.files import (
-    explained,
-    locked,
+    explain_errors,
+    lock_folder,
     write_atomically,
     write_text,
 )
@@ -54,7 +54,7 @@ def execute(
     After Ctrl-C in the last round the run is finished first, and then `Interrupted` is raised, so
     that no other run starts. With `asked_to_stop`, which the caller can check, it is not raised.
     """
-    with locked(run.folder):
+    with lock_folder(run.folder):
         if run.read_summary() is not None:
             return
         config, world = run.config, scenario()
@@ -91,12 +91,12 @@ def execute(
 def finish(run: RunFolder, recorder: Recorder, simulation: Simulation) -> None:
     """Write the best models, then the summary, then delete the checkpoints."""
     write_atomically(run.folder, lambda file: _write_models(file, simulation))
-    is_accuracy = simulation.world.is_classification
+    is_accuracy = simulation.datasets.is_classification
     tested = summarise(
         recorder.table("metrics"),
         run.config.label,
         run.config.seed,
-        simulation.world.cluster_names,
+        simulation.datasets.cluster_names,
         is_accuracy=is_accuracy,
     )
     losses, accuracies = simulation.state.validate_best()
@@ -107,7 +107,7 @@ def finish(run: RunFolder, recorder: Recorder, simulation: Simulation) -> None:
         warnings=find_warnings(simulation, recorder.table("metrics")),
     )
     write_text(run.folder / SUMMARY, json.dumps(asdict(summary), indent=2))
-    with explained(f"remove the checkpoints of {run.folder}"):
+    with explain_errors(f"remove the checkpoints of {run.folder}"):
         if (run.folder / "checkpoints").exists():  # of real peers, each keeps its own
             shutil.rmtree(run.folder / "checkpoints")
 

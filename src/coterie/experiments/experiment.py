@@ -41,12 +41,12 @@ from coterie.experiments.parallel_runs import ParallelRuns, ParentLink
 from coterie.experiments.run_folder import RunFolder
 from coterie.experiments.run_summary import RunSummary
 from coterie.experiments.user_strategies import check_strategies
-from coterie.learning.choice import Tell, check_training, load_before_fork
-from coterie.learning.parallel import can_fork
+from coterie.learning.parallel_trainer import can_fork
+from coterie.learning.trainer_choice import Tell, check_training, load_before_fork
 from coterie.models.architectures import architecture
 from coterie.processes.signals import stop_by_signal
-from coterie.simulation.simulation import check_world
-from coterie.storage.files import explained, locked, make_folder
+from coterie.simulation.simulation import check_simulation
+from coterie.storage.files import explain_errors, lock_folder, make_folder
 from coterie.strategies import make_strategy
 
 MEMORY_SHARE = 0.5
@@ -106,7 +106,7 @@ class Experiment:
         added = Experiment(self.folder, _new_runs(self.folder, names, configs))
         added._check_data()
         make_folder(self.folder)
-        with locked(self.folder):
+        with lock_folder(self.folder):
             # Read again: another process may have added runs since this one opened the experiment.
             path = self.folder / EXPERIMENT
             listed = read_experiment_file(path).runs if path.exists() else ()
@@ -127,7 +127,7 @@ class Experiment:
         With `problems`, damaged runs are skipped and their errors are added to this list.
         """
         path = folder / EXPERIMENT
-        with explained(f"open {folder}"):
+        with explain_errors(f"open {folder}"):
             if not folder.exists():
                 raise StorageError(f"There is no folder {folder}.")
             if (folder / CONFIG).exists():
@@ -297,7 +297,7 @@ class Experiment:
             for config in configs:
                 check_training(config.training)
                 strategy = make_strategy(config.strategy["name"], config.strategy_options())
-                check_world(world, strategy, config)
+                check_simulation(world, strategy, config)
 
     def _scenario_of(self, config: RunConfig) -> Scenario:
         """Return the data of a run; they are reused if the last run had the same."""
@@ -350,7 +350,7 @@ def _data_and_model(config: RunConfig) -> str:
 
 def _check_unused(folder: Path) -> None:
     """Refuse an output folder that already holds something."""
-    with explained(f"use {folder} as output folder"):
+    with explain_errors(f"use {folder} as output folder"):
         if not folder.exists():
             return
         if not folder.is_dir():

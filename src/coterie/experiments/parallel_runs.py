@@ -21,8 +21,8 @@ from typing import Any
 import torch
 
 from coterie.errors import CoterieError, Interrupted, WorkerDied
-from coterie.learning.parallel import can_fork
-from coterie.processes.worker_process import follow, starting
+from coterie.learning.parallel_trainer import can_fork
+from coterie.processes.worker_process import become_worker, hold_signals
 
 WAIT_SECONDS = 0.2
 """The longest time until a request to stop is noticed."""
@@ -108,7 +108,7 @@ class ParallelRuns:
         process: BaseProcess = self._context.Process(  # type: ignore[attr-defined]
             target=_work, args=(there, work, os.getpid()), name=name
         )
-        with starting():
+        with hold_signals():
             process.start()
         # Now only the worker has its end open: the connection closes when the worker ends.
         there.close()
@@ -154,7 +154,7 @@ def _why(code: int | None) -> str:
 
 def _work(connection: Connection, work: Work, parent: int) -> None:
     """Run a function in a new process and send how it ended."""
-    follow(parent, heeds_sigterm_of="none")  # the parent ends workers with SIGKILL
+    become_worker(parent, sigterm_from="none")  # the parent ends workers with SIGKILL
     torch.set_num_threads(1)
     error: BaseException | None = None
     try:

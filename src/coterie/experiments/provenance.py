@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from coterie.errors import StorageError
-from coterie.storage.files import explained, write_text
+from coterie.storage.files import explain_errors, write_text
 
 STARTED, SOFTWARE = "started.json", "software.json"
 PACKAGES = (
@@ -85,7 +85,7 @@ def read_start(folder: Path) -> RunStart:
 
 def _read_object(path: Path) -> dict[str, Any]:
     """Return the object in a JSON file; empty if the file does not exist."""
-    with explained(f"read {path}"):
+    with explain_errors(f"read {path}"):
         if not path.exists():
             return {}
         try:

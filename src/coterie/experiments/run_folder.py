@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from pydantic import TypeAdapter, ValidationError
 from torch import nn
 
-from coterie.errors import ConfigError, StorageError, nearest
+from coterie.errors import ConfigError, StorageError, suggest
 from coterie.experiments.config import CONFIG, RunConfig, build_model, config_to_yaml
 from coterie.experiments.provenance import (
     SOFTWARE,
@@ -200,7 +200,7 @@ class RunFolder:
     def table(self, name: str) -> pa.Table:
         """Return a table by its name; it is empty if the run recorded nothing in it."""
         if name not in SCHEMAS:
-            raise ConfigError(f"There is no table '{name}'.{nearest(name, SCHEMAS)}")
+            raise ConfigError(f"There is no table '{name}'.{suggest(name, SCHEMAS)}")
         return self.tables.table(name)
 
     @property

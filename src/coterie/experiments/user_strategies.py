@@ -22,7 +22,7 @@ from types import ModuleType
 from pydantic import TypeAdapter, ValidationError
 
 from coterie.errors import ConfigError, StorageError
-from coterie.storage.files import explained, write_text
+from coterie.storage.files import explain_errors, write_text
 from coterie.strategies import STRATEGIES
 from coterie.strategies.server.server_strategy import ServerStrategy
 from coterie.strategies.strategy import Strategy
@@ -68,7 +68,7 @@ def read_origin(folder: Path) -> Origin | None:
     """Return where the strategy of a run was defined; None if this is unknown."""
     path = folder / ORIGIN
     try:
-        with explained(f"read {path}"):
+        with explain_errors(f"read {path}"):
             return TypeAdapter(Origin).validate_json(path.read_bytes())
     except (StorageError, ValidationError):
         return None

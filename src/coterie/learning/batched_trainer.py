@@ -1,7 +1,7 @@
-"""The batched trainer: many peers at once, for devices that only large operations keep busy.
+"""The batched trainer: trains many peers at once, for GPUs, which need large operations.
 
-Jobs of equal shape form groups, and groups are computed in chunks: the weights of a chunk lie in
-one matrix (C, P), and every step is taken by all its models together.
+Jobs of equal shape form groups, and groups are divided into chunks. The weights of a chunk are one
+matrix (C, P), and all its models take each step together.
 """
 
 from __future__ import annotations
@@ -36,10 +36,9 @@ from coterie.randomness import generator
 Job = TypeVar("Job", TrainJob, EvaluateJob)
 Result = TypeVar("Result")
 VECTORS = 8
-"""How many vectors (P,) a model in training takes: weights, gradient, moments, and what comes and
-goes during a step."""
+"""Vectors (P,) of a model in training: weights, gradient, moments, and temporary ones."""
 TIMES_SAVED = 3
-"""How often as much as autograd saves is needed: its gradients, and copies for grouped layers."""
+"""Memory of a batch, as a multiple of what autograd saves: gradients, copies for grouped layers."""
 
 
 @dataclass(frozen=True)
@@ -51,18 +50,18 @@ class _Data:
     targets: torch.Tensor
     """(different samples, n)."""
     whose: torch.Tensor
-    """Which of them each job has, (C,)."""
+    """The place of each job's samples, (C,)."""
 
     def pick(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the inputs (C, b, *shape) and targets (C, b) in `rows` (C, b) of each job's."""
+        """Return inputs (C, b, *shape) and targets (C, b): of each job those in `rows` (C, b)."""
         whose = self.whose[:, None]
         return self.inputs[whose, rows], self.targets[whose, rows]
 
 
 class BatchedTrainer(Trainer):
-    """Trains through torch.func on one device; a job's result does not depend on the others.
+    """Trains through torch.func on one device; jobs do not affect each other's results.
 
-    Not mathematically, that is: how many models are computed together may change the last bits.
+    Only rounding does: the number of models in a chunk may change the last bits.
     """
 
     def __init__(
@@ -111,7 +110,7 @@ class BatchedTrainer(Trainer):
         work: Callable[[Sequence[Job]], list[Result]],
         bytes_of: Callable[[Job], int],
     ) -> list[Result]:
-        """Do jobs of equal shape together, as many as memory is expected to hold."""
+        """Do jobs of equal shape together, as many as are expected to fit into memory."""
         groups: dict[Hashable, list[int]] = {}
         for number, job in enumerate(jobs):
             groups.setdefault(shape_of(job), []).append(number)
@@ -134,31 +133,31 @@ class BatchedTrainer(Trainer):
             if done is not None:
                 results += done
             elif len(chunk) > 1:
-                # For all that follows, too: what did not fit once will not fit again.
+                # Also for the next chunks, which would not fit either.
                 self._most_at_once = len(chunk) // 2
             else:
                 raise TrainingError(
-                    f"The memory of the device '{self._device.type}' does not suffice for a single "
-                    "model. Close other programs that use it, choose a smaller "
-                    "training.batch_size, or train on the CPU: training.device = cpu."
+                    f"The device '{self._device.type}' has too little memory for a single model. "
+                    "Close other programs that use it, lower training.batch_size, or train on the "
+                    "CPU: training.device = cpu."
                 )
         return results
 
     def _attempt(
         self, work: Callable[[Sequence[Job]], list[Result]], chunk: Sequence[Job]
     ) -> list[Result] | None:
-        """Do some work; None if memory ran out, with nothing changed and everything freed."""
+        """Return the results of a chunk; None if memory ran out, with nothing changed."""
         try:
             return work(chunk)
         except (RuntimeError, ValueError, IndexError) as error:
             if not is_out_of_memory(error):
                 raise TrainingError(f"The module failed while computing: {error}") from error
-        # Not before the error is gone, which holds on to what was computed so far.
+        # Only here, because the error kept references to the tensors.
         free_unused(self._device)
         return None
 
     def _train(self, jobs: Sequence[TrainJob]) -> list[float]:
-        """Train the models of jobs of one shape together; write them only when all is done."""
+        """Train the models of jobs of one shape together, and write them at the end."""
         first = jobs[0]
         training = StackedTraining(
             self._module, self._load(jobs), self._settings, first.last_layers
@@ -176,7 +175,7 @@ class BatchedTrainer(Trainer):
                 mean = training.step(*data.pick(rows), keys[:, epoch * len(starts) + number])
                 losses.append(mean * rows.shape[1])
         weights = training.weights().cpu().numpy()
-        # Not every device knows double precision, so the sum is formed on the CPU.
+        # Not every device has double precision, so the CPU computes the sum.
         sums = torch.stack(losses).cpu().sum(dim=0, dtype=torch.float64).numpy()
         for job, trained in zip(jobs, weights, strict=True):
             row = self.workspace.model(job.model)
@@ -203,19 +202,19 @@ class BatchedTrainer(Trainer):
         ]
 
     def _load(self, jobs: Sequence[Job]) -> torch.Tensor:
-        """Return the models of jobs on the device, (C, P)."""
+        """Return the models of jobs, (C, P), on the device."""
         return self._tensor(np.stack([self.workspace.model(job.model) for job in jobs]))
 
     def _upload(self, samples: Sequence[Samples], part: slice = slice(None)) -> _Data:
-        """Return a part of the samples of each job, all of one number.
+        """Return a part of each job's samples, all of equal number.
 
-        Always from the pools: a shift may have filled them anew since the last time.
+        They are read from the pools each time, because a drift changes the pools.
         """
         places: dict[Hashable, int] = {}
         rows: list[tuple[int, npt.NDArray[np.int64]]] = []
         whose = []
         for mine in samples:
-            # As long as the jobs are there, no other array can have this identity.
+            # No other array has this id while the jobs exist.
             key = (mine.pool, mine.start, mine.stop, id(mine.chosen))
             if key not in places:
                 places[key] = len(rows)
@@ -229,7 +228,7 @@ class BatchedTrainer(Trainer):
         )
 
     def _dropout_keys(self, jobs: Sequence[TrainJob], num_steps: int) -> torch.Tensor:
-        """Return keys of each job, step and layer of dropout, (C, steps, layers, 2)."""
+        """Return the keys of each job, step and dropout layer, (C, steps, layers, 2)."""
         shape = (num_steps, len(self._module.dropout_keys), WORDS)
         return self._tensor(
             np.stack([generator(job.bits, "dropout").integers(0, 2**32, shape) for job in jobs])
@@ -240,11 +239,11 @@ class BatchedTrainer(Trainer):
 
     @property
     def _batch_bytes(self) -> int:
-        """How much memory one sample of a batch takes."""
+        """The memory of one sample of a batch."""
         return self._sample_bytes + TIMES_SAVED * self._saved_bytes
 
     def _training_bytes(self, num_samples: int) -> int:
-        """Return about how much memory a model in training takes."""
+        """Return the approximate memory of a model in training."""
         return (
             VECTORS * self.layout.num_bytes
             + num_samples * self._sample_bytes
@@ -252,9 +251,9 @@ class BatchedTrainer(Trainer):
         )
 
     def _try_out(self) -> tuple[int, int]:
-        """Train and evaluate two models on two samples, away from the run's own.
+        """Train and evaluate two separate models on two samples.
 
-        Return how many bytes a sample has, and how many autograd keeps for it.
+        Return the bytes of a sample, and the bytes that autograd saves for it.
         """
         pool = self.workspace.pools[0]
         rows = np.array([[0, len(pool.targets) - 1]] * 2)

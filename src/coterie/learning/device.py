@@ -1,4 +1,4 @@
-"""Where tensors are computed: which device there is, how much fits, how to keep it exact."""
+"""The device of tensors: its choice, its memory, and exact computation on it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from coterie.errors import ConfigError
 
 CPU = torch.device("cpu")
 MEMORY_SHARE = 0.25
-"""How much of a device's memory models trained together are meant to take."""
+"""The share of a device's memory for models that are trained together."""
 
 
 def check_device(wanted: str) -> None:
-    """Refuse a device torch was not built for; this asks no driver, so processes may be forked."""
+    """Refuse a device that torch was not built for; no driver is called, so forks remain safe."""
     built = {
         "cuda": torch.backends.cuda.is_built(),  # type: ignore[no-untyped-call]
         "mps": torch.backends.mps.is_built(),
@@ -24,13 +24,13 @@ def check_device(wanted: str) -> None:
     if not built.get(wanted, True):
         raise ConfigError(
             f"training.device = {wanted}, but torch {torch.__version__} was installed without "
-            "support for it. Install a torch that has it (pytorch.org says how), or use "
-            "training.device = auto."
+            "support for it. Install a torch with it (see pytorch.org), or use training.device = "
+            "auto."
         )
 
 
 def choose_device(wanted: str) -> torch.device:
-    """Return the device of a setting; auto: the best there is."""
+    """Return the device of a setting; auto is the best available one."""
     check_device(wanted)
     available = {
         "cuda": torch.cuda.is_available(),
@@ -42,17 +42,17 @@ def choose_device(wanted: str) -> torch.device:
     if not available[wanted]:
         there = ", ".join(name for name, is_there in available.items() if is_there)
         raise ConfigError(
-            f"training.device = {wanted}, but torch finds no such device here, only: {there}. "
-            "Check its driver, or use training.device = auto."
+            f"training.device = {wanted}, but torch finds only these devices: {there}. Check the "
+            "driver, or use training.device = auto."
         )
     return torch.device(wanted)
 
 
 def memory_budget(device: torch.device) -> int:
-    """Return how many bytes models trained together may take.
+    """Return the number of bytes for models that are trained together.
 
-    A share of all memory, not of what is free at the moment: how many models are trained together
-    can change the last bits of results, and should be the same tomorrow.
+    It is a share of all memory, not of the free memory: the number of models that are trained
+    together can change the last bits of results.
     """
     if device.type == "cuda":
         total = torch.cuda.get_device_properties(device).total_memory
@@ -64,7 +64,7 @@ def memory_budget(device: torch.device) -> int:
 
 
 def free_unused(device: torch.device) -> None:
-    """Give back memory that torch keeps for later, so that what comes next may fit."""
+    """Free the memory that torch keeps for later use."""
     if device.type == "cuda":
         torch.cuda.empty_cache()
     elif device.type == "mps":
@@ -72,14 +72,14 @@ def free_unused(device: torch.device) -> None:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error means that a device's memory did not suffice."""
-    # Apple's devices have no error class of their own for it.
+    """Whether an error means that a device ran out of memory."""
+    # Apple's devices raise no special class of error.
     return isinstance(error, torch.OutOfMemoryError) or "out of memory" in str(error)
 
 
 @contextmanager
 def exact() -> Iterator[None]:
-    """Let cuDNN use full float32 and, where it has them, algorithms that always sum alike."""
+    """Let cuDNN use full float32 and deterministic algorithms."""
     with torch.backends.cudnn.flags(
         enabled=True, benchmark=False, deterministic=True, allow_tf32=False
     ):

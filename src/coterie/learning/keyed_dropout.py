@@ -1,7 +1,7 @@
-"""Dropout whose random numbers follow from a key, so that models trained together stay apart.
+"""Dropout with random numbers from a key, so that models trained together are independent.
 
-torch draws masks from one generator per device: those of a model would depend on the models it is
-trained with. Here each value's number is a hash of its place and of a key, the same on any device.
+torch draws masks from one generator per device, so the masks of a model would depend on the other
+models. Here the random number of a value is a hash of its position and a key, equal on all devices.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from torch import nn
 
 KEY = "key"
 WORDS = 2
-"""A key is two numbers below 2**32."""
+"""A key has two numbers below 2**32."""
 
 
 class KeyedDropout(nn.Module):
-    """nn.Dropout, but for its random numbers: they follow from the buffer `key` (2,)."""
+    """nn.Dropout with random numbers from the buffer `key` (2,)."""
 
     key: torch.Tensor
 
@@ -25,7 +25,7 @@ class KeyedDropout(nn.Module):
         self.register_buffer(KEY, torch.zeros(WORDS, dtype=torch.int64), persistent=False)
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        """Zero values of `inputs`, of any shape, and scale the others up; only in training."""
+        """In training, set random values of `inputs` to zero and scale the others up."""
         if not self.training or self._probability == 0.0:
             return inputs
         if self._probability == 1.0:
@@ -37,9 +37,9 @@ class KeyedDropout(nn.Module):
 
 
 def key_dropout(module: nn.Module) -> list[str]:
-    """Replace every nn.Dropout inside of a module; return the names of the buffers of keys.
+    """Replace each nn.Dropout in a module; return the names of the buffers with keys.
 
-    Other random layers stay as they are; torch.func refuses to run them.
+    Other random layers stay; torch.func refuses to run them.
     """
     names = []
     for path, owner in list(module.named_modules()):
@@ -52,7 +52,7 @@ def key_dropout(module: nn.Module) -> list[str]:
 
 
 def _hash(numbers: torch.Tensor) -> torch.Tensor:
-    """Mix numbers below 2**32 well, in int64 and without overflow."""
+    """Hash numbers below 2**32, in int64 without overflow."""
     for _ in range(2):
         numbers = ((numbers ^ (numbers >> 16)) * 0x45D9F3B) & 0xFFFFFFFF
     return numbers ^ (numbers >> 16)

@@ -10,27 +10,27 @@ from coterie.settings import Settings
 
 
 class TrainingSettings(Settings):
-    """How a peer trains; the optimiser is created anew for each local training."""
+    """How a peer trains. Each local training starts with a new optimiser."""
 
     learning_rate: float = Field(1e-3, gt=0)
     """The optimiser's step size."""
     epochs: int = Field(3, ge=1)
     """Passes over a peer's training data per round (E)."""
     restraint: bool | None = None
-    """Whether a peer trains fewer epochs where training made its validation significantly worse;
-    when not given, as the strategy has it: Kin does."""
+    """Whether a peer trains fewer epochs after training made its validation significantly worse.
+    When not given, the strategy decides: Kin does this."""
     batch_size: int = Field(8, ge=1)
     """Samples per step; the last batch of a pass may be smaller."""
     optimizer: Literal["adam", "adamw", "sgd"] = "adam"
-    """adam, adamw or sgd, with torch's defaults otherwise."""
+    """adam, adamw or sgd; other options are torch's defaults."""
     momentum: float = Field(0.0, ge=0, lt=1)
-    """For SGD only."""
+    """Only for sgd."""
     weight_decay: float = Field(0.0, ge=0)
     """Decoupled for adamw, added to the gradient otherwise."""
     trainer: Literal["auto", "native", "torch", "batched"] = "auto"
-    """native: compiled, for chains of common layers; torch: any module; batched: many peers at
-    once; auto: batched on a GPU, on the CPU native if it can, torch otherwise."""
+    """native: compiled, for chains of common layers. torch: any module. batched: many peers at
+    once. auto: batched on a GPU; on the CPU native if possible, otherwise torch."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    """Where to train; auto: on cuda or mps, a GPU, if there is one, otherwise on the CPU."""
+    """Where to train; auto: on a GPU (cuda or mps) if there is one, otherwise on the CPU."""
     peers_at_once: int | None = Field(None, ge=1)
-    """For batched: at most so many peers at once; when not given, as many as memory holds."""
+    """Only for batched: the largest number of peers at once; when not given, as many as fit."""

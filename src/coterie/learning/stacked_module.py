@@ -1,4 +1,4 @@
-"""Many models of one module at once: their weights stacked, one call for all of them."""
+"""Computes with many models of one module at once: their weights are the rows of a matrix."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from torch.func import functional_call, grad_and_value, vmap
 from coterie.learning.keyed_dropout import key_dropout
 from coterie.learning.settings import TrainingSettings
 from coterie.learning.torch_trainer import loss_of, make_optimizer
-from coterie.models.layout import Entry, Layout
+from coterie.models.layout import Layout, LayoutEntry
 
 Tensors = dict[str, torch.Tensor]
 
 
 class StackedModule:
-    """A module that computes with weights (C, P) of C models, each on samples of its own."""
+    """A module with the weights (C, P) of C models, each with its own samples."""
 
     def __init__(self, module: nn.Module, device: torch.device, *, is_classification: bool) -> None:
         self.dropout_keys = key_dropout(module)
@@ -33,7 +33,7 @@ class StackedModule:
         self.float_buffers = {name for name, _ in module.named_buffers()} - set(self._counters)
 
     def counters(self, count: int) -> Tensors:
-        """Return the integer buffers of `count` models that have not seen anything, (C, …)."""
+        """Return the initial integer buffers of `count` models, (C, …)."""
         return {
             name: initial.expand(count, *initial.shape).clone()
             for name, initial in self._counters.items()
@@ -54,7 +54,7 @@ class StackedModule:
     def evaluate(
         self, weights: torch.Tensor, inputs: torch.Tensor, targets: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return losses (C, n), and whether the highest scores are the targets (C, n)."""
+        """Return losses (C, n) and whether the highest scores are those of the targets, (C, n)."""
         self._module.eval()
         state = {**views(weights, self.layout.entries), **self.counters(len(weights))}
         with torch.no_grad():
@@ -62,7 +62,7 @@ class StackedModule:
         return losses, correct
 
     def saved_bytes(self, inputs: torch.Tensor) -> int:
-        """Return how much memory one sample of a batch takes until its gradient is known."""
+        """Return the bytes that autograd saves for one sample of a batch."""
         weights = {tensor.data_ptr() for tensor in self._module.state_dict().values()}
         sizes: list[int] = []
 
@@ -71,7 +71,7 @@ class StackedModule:
                 sizes.append(tensor.nbytes)
             return tensor
 
-        # In evaluation, lest running statistics change; they save no less.
+        # In evaluation mode, so that running statistics do not change; it saves as much.
         module = self._module.eval()
         with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
             module(inputs)
@@ -86,7 +86,7 @@ class StackedModule:
         targets: torch.Tensor,
     ) -> tuple[torch.Tensor, Tensors]:
         """Return one model's loss on a batch, and its buffers afterwards."""
-        # The module may write into its buffers: here it gets some of its own.
+        # Copies, because the module may write into its buffers.
         state = trained | frozen | {name: buffer.clone() for name, buffer in buffers.items()}
         outputs = functional_call(self._module, state, (inputs,))
         loss = loss_of(outputs, targets, "mean", is_classification=self._is_classification)
@@ -116,12 +116,12 @@ class StackedTraining:
         self._runs = layout.trainable_slices(last_layers)
         trained = [entry for entry in layout.entries if _within(entry, self._runs)]
         others = [entry for entry in layout.entries if not _within(entry, self._runs)]
-        # All that is trained lies side by side, for the optimiser: its step is one operation, the
-        # same as for a single model, since it treats every value by itself.
+        # The trained values of all models are one tensor, so that a step of the optimiser is one
+        # operation. It treats each value separately, as for a single model.
         self._values = torch.cat([weights[:, run] for run in self._runs], dim=1)
         self._values.grad = torch.zeros_like(self._values)
         self._optimizer = make_optimizer(settings, [self._values])
-        self._trained = views(self._values, _closed_up(trained))
+        self._trained = views(self._values, _without_gaps(trained))
         self._float_buffers = [entry for entry in others if entry.name in module.float_buffers]
         frozen = [entry for entry in others if entry.name not in module.float_buffers]
         self._frozen = views(weights, frozen)
@@ -130,7 +130,7 @@ class StackedTraining:
     def step(self, inputs: torch.Tensor, targets: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
         """Take one step on a batch, (C, n, *shape) and (C, n); return mean losses before it, (C,).
 
-        `keys` (C, layers, 2) are those of the layers of dropout.
+        `keys` (C, layers, 2) are for the dropout layers.
         """
         for number, name in enumerate(self._module.dropout_keys):
             self._buffers[name] = keys[:, number]
@@ -143,7 +143,7 @@ class StackedTraining:
         return losses
 
     def weights(self) -> torch.Tensor:
-        """Return all weights and float buffers as they are now, (C, P)."""
+        """Return the present weights and float buffers, (C, P)."""
         start = 0
         for run in self._runs:
             stop = start + run.stop - run.start
@@ -154,20 +154,20 @@ class StackedTraining:
         return self._weights
 
 
-def views(stacked: torch.Tensor, entries: Iterable[Entry]) -> Tensors:
-    """Return the tensors (C, *shape) that lie in a matrix (C, …), by name."""
+def views(stacked: torch.Tensor, entries: Iterable[LayoutEntry]) -> Tensors:
+    """Return the tensors (C, *shape) in a matrix (C, …), by name."""
     return {
         entry.name: stacked[:, entry.start : entry.stop].view(len(stacked), *entry.shape)
         for entry in entries
     }
 
 
-def _within(entry: Entry, runs: Sequence[slice]) -> bool:
+def _within(entry: LayoutEntry, runs: Sequence[slice]) -> bool:
     return any(run.start <= entry.start and entry.stop <= run.stop for run in runs)
 
 
-def _closed_up(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Return entries one right after the other, as if there were nothing else in the vector."""
+def _without_gaps(entries: Iterable[LayoutEntry]) -> Iterator[LayoutEntry]:
+    """Yield entries with new positions, one directly after the other."""
     start = 0
     for entry in entries:
         stop = start + entry.stop - entry.start

@@ -1,4 +1,4 @@
-"""The torch trainer: any module, on one thread, one job after another."""
+"""The torch trainer: trains any module, one job after another, on one thread."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
-import torch.nn.functional as F  # noqa: N812 — the name everybody knows it by
+import torch.nn.functional as F  # noqa: N812 — the usual name
 from torch import nn
 
 from coterie.data.pools import Pool, Samples
@@ -48,7 +48,7 @@ class TorchTrainer(Trainer):
             for pool in workspace.pools
         ]
         check_module(self._flat.module, workspace.pools, is_classification=is_classification)
-        # torch loads its compiler with the first optimiser: once here, not in every forked worker.
+        # The first optimiser loads torch's compiler: once here, not in every forked worker.
         make_optimizer(settings, self._flat.trainable_views())
 
     def train(self, jobs: Sequence[TrainJob]) -> list[float]:
@@ -65,7 +65,7 @@ class TorchTrainer(Trainer):
         row = self.workspace.model(job.model)
         self._flat.load(row)
         module = self._flat.module.train()
-        # The generator of random layers is torch's global one: borrow it, give it back.
+        # Random layers use torch's global generator, so its state is restored afterwards.
         state = torch.get_rng_state()
         torch.default_generator.manual_seed(job.bits % 2**63)
         try:
@@ -75,7 +75,7 @@ class TorchTrainer(Trainer):
             raise TrainingError(f"The module failed while training: {error}") from error
         finally:
             torch.set_rng_state(state)
-        # Layers that are not trained keep their running statistics as well.
+        # Layers that are not trained also keep their running statistics.
         self._flat.store(row, job.last_layers)
         return loss if bool(torch.isfinite(self._flat.flat).all()) else float("nan")
 
@@ -129,7 +129,7 @@ class TorchTrainer(Trainer):
 
     @contextmanager
     def _only_last(self, last_layers: int | None) -> Iterator[torch.optim.Optimizer]:
-        """Make a fresh optimiser for the last layers; the others need no gradients meanwhile."""
+        """Yield a new optimiser for the last layers; the others have no gradients meanwhile."""
         views = self._flat.trainable_views(last_layers)
         first = 0 if last_layers is None else self.layout.num_layers - last_layers
         early = {entry.name for entry in self.layout.entries if entry.layer < first}
@@ -148,19 +148,20 @@ class TorchTrainer(Trainer):
 
 
 def check_module(module: nn.Module, pools: Sequence[Pool], *, is_classification: bool) -> None:
-    """Run one sample through a module, so that a wrong shape is found before training."""
+    """Run one sample through a module, to find wrong shapes before training."""
     inputs = torch.from_numpy(pools[0].inputs[:1])
     try:
-        # On one thread: a started pool of threads would be broken in forked workers.
+        # On one thread: a pool of threads would not work in forked workers.
         with single_threaded(), torch.no_grad():
             outputs = module.eval()(inputs)
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         raise ConfigError(
-            f"The model cannot take a sample of shape {tuple(inputs.shape[1:])}: {error}"
+            f"The model fails on a sample of shape {tuple(inputs.shape[1:])}: {error}\nMake its "
+            "first layer fit the samples, or change the shape of the samples."
         ) from None
     if not isinstance(outputs, torch.Tensor):
         raise ConfigError(
-            f"The model returns a {type(outputs).__name__}, but a tensor is needed: one score "
+            f"The model returns a {type(outputs).__name__}, but it must return a tensor: one score "
             "per class, or one value for regression."
         )
     highest = max(int(pool.targets.max()) for pool in pools)
@@ -169,24 +170,21 @@ def check_module(module: nn.Module, pools: Sequence[Pool], *, is_classification:
         outputs.shape[1] >= needed if is_classification else outputs.shape[1] == 1
     )
     if not enough:
-        meaning = (
-            f"integer targets up to {highest} are class numbers, and the model returns one score "
-            "per class. For regression give float targets."
+        reason = (
+            f"The targets are integers up to {highest}, so there are {needed} classes, and each "
+            "needs a score. Number the classes from 0. For regression give float targets."
             if is_classification
-            else "float targets mean regression, one value per sample. For classes give integer "
-            "targets, such as labels.astype(int)."
+            else "The targets are floats, which means regression, with one value per sample. For "
+            "classes give integer targets, such as labels.astype(int)."
         )
         raise ConfigError(
             f"For one sample the model returns shape {tuple(outputs.shape)}, but (1, "
-            f"{f'at least {needed}' if is_classification else 1}) is needed: {meaning}"
+            f"{f'at least {needed}' if is_classification else 1}) is needed. {reason}"
         )
 
 
 def ends_in_softmax(module: nn.Module, pools: Sequence[Pool]) -> bool:
-    """Whether a module's outputs are probabilities, to which cross-entropy applies softmax again.
-
-    Random weights give rows of non-negative numbers that sum to 1 only where that is intended.
-    """
+    """Whether a module's outputs are probabilities: non-negative rows that sum to 1."""
     with single_threaded(), torch.no_grad():
         outputs = module.eval()(torch.from_numpy(pools[0].inputs[:4]))
     sums_to_one = torch.isclose(outputs.sum(dim=1), torch.ones(len(outputs)), atol=1e-5)
@@ -203,7 +201,7 @@ def loss_of(
 
 
 def make_optimizer(settings: TrainingSettings, views: list[torch.Tensor]) -> torch.optim.Optimizer:
-    """Return a fresh optimiser that changes `views` by their gradients."""
+    """Return a new optimiser for `views`."""
     rate, decay = settings.learning_rate, settings.weight_decay
     if settings.optimizer == "sgd":
         return torch.optim.SGD(
@@ -215,7 +213,7 @@ def make_optimizer(settings: TrainingSettings, views: list[torch.Tensor]) -> tor
 
 @contextmanager
 def single_threaded() -> Iterator[None]:
-    """Peers are the unit of parallelism; and sums must not depend on the number of threads."""
+    """Let torch use one thread: peers run in parallel, and sums must not depend on threads."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

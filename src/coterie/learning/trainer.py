@@ -1,7 +1,7 @@
-"""The seam between deciding and computing: a trainer trains and evaluates models in a workspace.
+"""The interface of trainers: they train and evaluate the models of a workspace.
 
-Every implementation answers the same jobs and, from the same jobs, always returns the same bits,
-however many threads or processes it uses.
+All trainers accept the same jobs. For the same jobs a trainer always returns the same bits, with
+any number of threads or processes.
 """
 
 from __future__ import annotations
@@ -23,31 +23,28 @@ Matrix = npt.NDArray[np.float32]
 
 @dataclass
 class Workspace:
-    """Everything jobs refer to: data pools, and model matrices (rows, P) by name."""
+    """The data of jobs: pools of samples, and matrices of models (rows, P) by name."""
 
     pools: list[Pool]
     matrices: dict[str, Matrix] = field(default_factory=dict)
     placements: dict[str, Placement] = field(default_factory=dict, init=False)
-    """Where the matrices lie that `allocate` made."""
+    """The placements of matrices from `allocate`."""
     _memory: GrowingMemory = field(default_factory=GrowingMemory, init=False)
 
     def allocate(self, name: str, shape: tuple[int, int]) -> Matrix:
-        """Make a matrix of zeros that workers see, also those that were forked before.
-
-        A matrix of the same name is replaced.
-        """
+        """Return a new matrix of zeros for `name`, which workers see even if forked before."""
         self.matrices[name], self.placements[name] = self._memory.add(shape, np.float32)
         return self.matrices[name]
 
     def adopt(self, placements: Mapping[str, Placement]) -> None:
-        """In a worker: see the matrices that the parent has allocated since the fork."""
+        """In a worker, add the matrices that the parent has allocated since the fork."""
         for name, placement in placements.items():
             if self.placements.get(name) != placement:
                 self.matrices[name] = self._memory.at(placement)
                 self.placements[name] = placement
 
     def model(self, reference: ModelReference) -> Matrix:
-        """Return the row a reference names, as a writable view (P,)."""
+        """Return a model (P,), as a writable view."""
         row: Matrix = self.matrices[reference.matrix][reference.row]
         return row
 
@@ -62,7 +59,7 @@ class ModelReference:
 
 @dataclass(frozen=True)
 class TrainJob:
-    """Train a model in place; `bits` seed the batch order and every random layer."""
+    """A model to train in place; `bits` are the seed of the batch order and of random layers."""
 
     model: ModelReference
     samples: Samples
@@ -72,17 +69,14 @@ class TrainJob:
 
 
 def batch_order(job: TrainJob) -> npt.NDArray[np.int64]:
-    """Return the places of a job's samples in the order of training, (epochs, n).
-
-    Every trainer takes them in this order, so that single steps can be compared.
-    """
+    """Return the order of a job's samples in training, (epochs, n); the same for all trainers."""
     rng = generator(job.bits, "batches")
     return np.stack([rng.permutation(len(job.samples)) for _ in range(job.epochs)])
 
 
 @dataclass(frozen=True)
 class EvaluateJob:
-    """Measure a model on samples."""
+    """A model to evaluate on samples."""
 
     model: ModelReference
     samples: Samples
@@ -90,24 +84,24 @@ class EvaluateJob:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Per-sample losses (n,), and whether each was classified correctly (n,), if it is a class."""
+    """Losses per sample (n,), and whether each is correct (n,); None for regression."""
 
     losses: npt.NDArray[np.float32]
     correct: npt.NDArray[np.bool_] | None
 
     @property
     def loss(self) -> float:
-        """The mean over samples, never a mean of batch means."""
+        """The mean loss over samples."""
         return float(self.losses.mean(dtype=np.float64))
 
     @property
     def accuracy(self) -> float:
-        """The share classified correctly; NaN for regression."""
+        """The share of correct samples; NaN for regression."""
         return float("nan") if self.correct is None else float(self.correct.mean())
 
 
 class Unsupported(Exception):  # noqa: N818 — not an error: another trainer takes over
-    """A trainer cannot train a module; the message says why."""
+    """A trainer cannot train a module; the message has the reason."""
 
 
 class Trainer(ABC):
@@ -116,18 +110,18 @@ class Trainer(ABC):
     layout: Layout
     workspace: Workspace
     name: str
-    """Which arithmetic it does: trainers of one name give the same bits."""
+    """Trainers with equal names give the same bits."""
 
     @abstractmethod
     def train(self, jobs: Sequence[TrainJob]) -> list[float]:
-        """Train each job's model in place; return the mean sample losses of the last epochs.
+        """Train each job's model in place; return the mean losses of the last epoch.
 
-        The loss is NaN where training left the finite numbers.
+        The loss of a model with values that are not finite is NaN.
         """
 
     @abstractmethod
     def evaluate(self, jobs: Sequence[EvaluateJob]) -> list[Evaluation]:
         """Evaluate each job's model."""
 
-    def close(self) -> None:  # noqa: B027 — most trainers hold nothing that must be released
+    def close(self) -> None:  # noqa: B027 — most trainers have nothing to release
         """Release threads and processes."""

@@ -1,4 +1,4 @@
-"""The architectures that can be named in a configuration."""
+"""The catalogue of architectures: the networks with a name in the settings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import nn
 
-from coterie.errors import ConfigError, nearest
+from coterie.errors import ConfigError, suggest
 from coterie.models.resnet import ResNet18
 
 Task = Literal["classification", "regression"]
@@ -18,7 +18,7 @@ Task = Literal["classification", "regression"]
 
 @dataclass(frozen=True)
 class Architecture:
-    """A named network; `num_parameters` counts it with `default_outputs` outputs."""
+    """A named network; `num_parameters` is for `default_outputs` outputs."""
 
     name: str
     construct: Callable[[int], nn.Module]
@@ -33,8 +33,8 @@ class Architecture:
         wanted = self.default_outputs if outputs is None else outputs
         if wanted < 1:
             raise ConfigError(
-                f"'{self.name}' cannot have {wanted} outputs. Ask for at least 1, or leave the "
-                f"number out for the usual {self.default_outputs}."
+                f"'{self.name}' cannot have {wanted} outputs. Give at least 1, or none for "
+                f"the default of {self.default_outputs}."
             )
         return self.construct(wanted)
 
@@ -42,7 +42,7 @@ class Architecture:
 def _convolutional(
     channels: tuple[int, ...], kernel: int, widths: tuple[int, ...], stride: int = 1
 ) -> Callable[[int], nn.Module]:
-    """Return a builder: convolutions, each with ReLU and 2×2 max-pool, then linear layers."""
+    """Return a builder of convolutions, each with ReLU and 2×2 max-pooling, and linear layers."""
 
     def construct(outputs: int) -> nn.Module:
         layers: list[nn.Module] = []
@@ -57,7 +57,7 @@ def _convolutional(
 
 
 def _with_dropout(outputs: int) -> nn.Module:
-    """Return cifar-cnn with the dropout that FRIENDS lists and no published code applies."""
+    """Return cifar-cnn with the dropout that FRIENDS describes; its published code has none."""
     return nn.Sequential(
         *(nn.Conv2d(3, 6, 5), nn.ReLU(), nn.MaxPool2d(2)),
         *(nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout2d(0.1)),
@@ -167,17 +167,17 @@ ARCHITECTURES: dict[str, Architecture] = {
 def architecture(name: str) -> Architecture:
     """Return the architecture of that name."""
     if name not in ARCHITECTURES:
-        raise ConfigError(f"Unknown architecture '{name}'.{nearest(name, ARCHITECTURES)}")
+        raise ConfigError(f"Unknown architecture '{name}'.{suggest(name, ARCHITECTURES)}")
     return ARCHITECTURES[name]
 
 
 def check_fits(architecture: Architecture, input_shape: tuple[int, ...]) -> None:
-    """Raise ConfigError unless the network maps samples of `input_shape` to one output row each."""
+    """Raise a ConfigError unless the network accepts samples of `input_shape`."""
     if input_shape == architecture.input_shape:
         return
     batch = 2
     try:
-        # Not on the meta device, whose first use takes longer than any of these networks does.
+        # Not on the meta device: its first use takes longer than any of these networks.
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             outputs = architecture.build().eval()(torch.zeros(batch, *input_shape)).shape
     except (RuntimeError, ValueError):

@@ -1,4 +1,4 @@
-"""Where every parameter and float buffer of a module lies in one flat float32 vector."""
+"""The positions of a module's parameters and float buffers in one flat float32 vector."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from coterie.errors import ConfigError
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One tensor's place in the vector: `vector[start:stop]` reshaped to `shape`."""
+class LayoutEntry:
+    """The position of one tensor in the vector: `vector[start:stop]` reshaped to `shape`."""
 
     name: str
     shape: tuple[int, ...]
@@ -29,7 +29,7 @@ class Entry:
 
 @dataclass(frozen=True, eq=False)
 class Slot:
-    """One tensor of a module and the submodule that holds it under `key`."""
+    """One tensor of a module, and the submodule that has it as attribute `key`."""
 
     name: str
     key: str
@@ -43,7 +43,7 @@ class Slot:
 class Layout:
     """The map of a flat vector of length `size`, ordered by layer, parameters before buffers."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[LayoutEntry, ...]
     classifier_depth: int
 
     @classmethod
@@ -56,18 +56,18 @@ class Layout:
             shape = tuple(slot.tensor.shape)
             stop = start + math.prod(shape)
             trainable = not slot.is_buffer and slot.tensor.requires_grad
-            entries.append(Entry(slot.name, shape, start, stop, slot.layer, trainable))
+            entries.append(LayoutEntry(slot.name, shape, start, stop, slot.layer, trainable))
             start = stop
         return cls(tuple(entries), _classifier_depth(slots))
 
     @property
     def size(self) -> int:
-        """Return the length of the vector, buffers included."""
+        """Return the length of the vector, with buffers."""
         return self.entries[-1].stop
 
     @cached_property
     def num_parameters(self) -> int:
-        """Return how many of the values are trained."""
+        """Return the number of values that are trained."""
         return sum(entry.stop - entry.start for entry in self.entries if entry.trainable)
 
     @property
@@ -77,7 +77,7 @@ class Layout:
 
     @property
     def is_all_classifier(self) -> bool:
-        """Whether there are no layers below the classifier."""
+        """Whether the classifier is the whole model."""
         return self.classifier_depth == self.num_layers
 
     @property
@@ -87,34 +87,34 @@ class Layout:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Return a SHA-256 that is equal exactly for layouts of equal names, shapes and kinds."""
+        """Return a SHA-256 of the names, the shapes and what is trainable."""
         rows = [[entry.name, entry.shape, entry.trainable] for entry in self.entries]
         return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
     def last_layers(self, depth: int | None) -> tuple[slice, ...]:
         """Return the slices of the vector that hold the last `depth` layers (None: all)."""
-        return _merged(self._last_entries(depth))
+        return _join(self._last_entries(depth))
 
     def trainable_slices(self, depth: int | None = None) -> tuple[slice, ...]:
-        """Return the contiguous trainable runs in the last `depth` layers (None: all)."""
-        return _merged(entry for entry in self._last_entries(depth) if entry.trainable)
+        """Return the trainable slices of the vector in the last `depth` layers (None: all)."""
+        return _join(entry for entry in self._last_entries(depth) if entry.trainable)
 
-    def _last_entries(self, depth: int | None) -> list[Entry]:
+    def _last_entries(self, depth: int | None) -> list[LayoutEntry]:
         if depth is None:
             return list(self.entries)
         if not 1 <= depth <= self.num_layers:
             raise ConfigError(
-                f"The model has {self.num_layers} layers, so its last {depth} cannot be taken. "
-                f"Choose a depth from 1 to {self.num_layers}."
+                f"The model has {self.num_layers} layers, but its last {depth} were requested. "
+                f"Use a depth from 1 to {self.num_layers}."
             )
         first = self.num_layers - depth
         return [entry for entry in self.entries if entry.layer >= first]
 
 
 def slots_of(module: nn.Module) -> list[Slot]:
-    """Return a module's parameters and float buffers in layout order, tied tensors once."""
+    """Return a module's parameters and float buffers in the order of the layout, tied ones once."""
     slots: list[Slot] = []
-    seen: set[torch.Tensor] = set()  # tensors hash by identity, which is what tying means
+    seen: set[torch.Tensor] = set()  # tensors hash by identity, so tied ones are equal
     layer = -1
     for path, owner in module.named_modules():
         parameters = [item for item in owner.named_parameters(recurse=False) if item[1] not in seen]
@@ -128,13 +128,13 @@ def slots_of(module: nn.Module) -> list[Slot]:
             for key, tensor in items:
                 name = f"{path}.{key}" if path else key
                 _require_float32(name, tensor)
-                # Buffers of a module without parameters travel with the layer before it.
+                # Buffers of a module without parameters belong to the layer before it.
                 slots.append(Slot(name, key, owner, tensor, max(layer, 0), is_buffer))
                 seen.add(tensor)
     if layer < 0:
         raise ConfigError(
-            "The model has no parameters, so there is nothing to train or share. "
-            "Give it at least one layer such as nn.Linear."
+            "The model has no parameters, so there is nothing to train or exchange. "
+            "Add at least one layer such as nn.Linear."
         )
     return sorted(slots, key=lambda slot: (slot.layer, slot.is_buffer))
 
@@ -148,7 +148,7 @@ def _require_float32(name: str, tensor: torch.Tensor) -> None:
 
 
 def _classifier_depth(slots: list[Slot]) -> int:
-    """Return the length of the trailing run of linear layers, at least 1."""
+    """Return the number of linear layers at the end, at least 1."""
     owners = {slot.layer: slot.owner for slot in slots if not slot.is_buffer}
     depth = 0
     while depth < len(owners) and isinstance(owners[len(owners) - 1 - depth], nn.Linear):
@@ -156,8 +156,8 @@ def _classifier_depth(slots: list[Slot]) -> int:
     return max(depth, 1)
 
 
-def _merged(entries: Iterable[Entry]) -> tuple[slice, ...]:
-    """Return the slices the entries cover, neighbours joined."""
+def _join(entries: Iterable[LayoutEntry]) -> tuple[slice, ...]:
+    """Return the slices of entries; adjacent ones are joined."""
     runs: list[slice] = []
     for entry in entries:
         if runs and runs[-1].stop == entry.start:

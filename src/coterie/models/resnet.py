@@ -9,7 +9,7 @@ from torch import nn
 
 
 def _convolution(inputs: int, outputs: int, kernel: int, stride: int) -> nn.Conv2d:
-    """Return a bias-free convolution that only its stride makes smaller."""
+    """Return a convolution without bias that keeps the image size, except for the stride."""
     return nn.Conv2d(inputs, outputs, kernel, stride, padding=kernel // 2, bias=False)
 
 

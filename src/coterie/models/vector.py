@@ -1,4 +1,4 @@
-"""Moving a model between its flat vector and the module that computes with it."""
+"""Copies weights between flat vectors and modules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from coterie.errors import ConfigError
-from coterie.models.layout import Entry, Layout, slots_of
+from coterie.models.layout import Layout, LayoutEntry, slots_of
 
 Vector = npt.NDArray[np.float32]
 
@@ -44,7 +44,7 @@ class FlatModule:
         ]
 
     def load(self, vector: Vector) -> None:
-        """Make the module compute with `vector` (P,); its integer buffers start afresh."""
+        """Copy `vector` (P,) into the module, and reset its integer buffers."""
         self._require_shape(vector)
         self._keep_buffers()
         self._values[...] = vector
@@ -52,14 +52,14 @@ class FlatModule:
             owner.get_buffer(key).copy_(initial)
 
     def store(self, vector: Vector, depth: int | None = None) -> None:
-        """Copy the last `depth` layers (None: all), buffers included, into `vector` (P,)."""
+        """Copy the last `depth` layers (None: all) into `vector` (P,), with their buffers."""
         self._require_shape(vector)
         self._keep_buffers()
         for part in self.layout.last_layers(depth):
             vector[part] = self._values[part]
 
     def trainable_views(self, depth: int | None = None) -> list[torch.Tensor]:
-        """Return one 1-D view of `flat` per trainable run, its `.grad` a view of `flat_grad`."""
+        """Return 1-D views of the trainable slices of `flat`, with `.grad` in `flat_grad`."""
         views = []
         for run in self.layout.trainable_slices(depth):
             view = self.flat[run]
@@ -68,7 +68,7 @@ class FlatModule:
         return views
 
     def _keep_buffers(self) -> None:
-        """Bring float buffers that a forward pass replaced, not updated, back into `flat`."""
+        """Copy float buffers that a forward pass replaced back into `flat`."""
         for owner, key, kept in self._float_buffers:
             current = owner.get_buffer(key)
             if current is not kept:
@@ -91,12 +91,12 @@ def vector_of(module: nn.Module) -> Vector:
 
 
 def initial_vector(build: Callable[[], nn.Module], bits: int) -> Vector:
-    """Return the vector (P,) of a freshly built module whose random weights come from `bits`."""
+    """Return the vector (P,) of a new module with random weights from the seed `bits`."""
     with torch.random.fork_rng(devices=[]):
-        # The CPU generator alone is seeded: torch.manual_seed would reseed the accelerators too.
+        # Only the CPU generator is seeded: torch.manual_seed would seed the accelerators too.
         torch.default_generator.manual_seed(bits % 2**64)
         return vector_of(build())
 
 
-def _view(flat: torch.Tensor, entry: Entry) -> torch.Tensor:
+def _view(flat: torch.Tensor, entry: LayoutEntry) -> torch.Tensor:
     return flat[entry.start : entry.stop].view(entry.shape)

@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from torch import nn
 
-from coterie.data.peer_datasets import World
-from coterie.learning.choice import Tell, make_trainer
+from coterie.data.peer_datasets import PeerDatasets
 from coterie.learning.settings import TrainingSettings
 from coterie.learning.trainer import EvaluateJob, ModelReference, Trainer, Workspace
+from coterie.learning.trainer_choice import Tell, make_trainer
 from coterie.peer.wire.model import Vector
 
 
@@ -20,7 +20,11 @@ class ModelScorer:
     """Scores one model at a time with its own trainer: the main one may be busy for minutes."""
 
     def __init__(
-        self, data: World, build: Callable[[], nn.Module], settings: TrainingSettings, tell: Tell
+        self,
+        data: PeerDatasets,
+        build: Callable[[], nn.Module],
+        settings: TrainingSettings,
+        tell: Tell,
     ) -> None:
         self._data = data
         self._build = build
@@ -44,7 +48,7 @@ class ModelScorer:
 
     def _score(self, model: Vector, metric: str, step: int) -> float:
         self._workspace.matrices = {"asked": model[np.newaxis]}
-        samples = self._data.enter(step)[0].train
+        samples = self._data.load_step(step)[0].train
         (result,) = self._ready_trainer().evaluate(
             [EvaluateJob(ModelReference("asked", 0), samples)]
         )

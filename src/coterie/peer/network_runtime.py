@@ -154,7 +154,7 @@ class NetworkRuntime(Runtime):
         request = requests[ME]
         for offer in request.offers:
             if offer.peer not in self._fetched[ME]:
-                raise self._broken(now, ME, f"scored peer {offer.peer} without a fetch")
+                raise self._rule_broken(now, ME, f"scored peer {offer.peer} without a fetch")
         numbers = [offer.peer for offer in request.offers]
         if request.metric in ON_DATA:
             values = self._evaluated(numbers, request.metric)

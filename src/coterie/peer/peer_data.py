@@ -13,19 +13,19 @@ import numpy.typing as npt
 from torch import nn
 
 from coterie.data.npz import read_peer
-from coterie.data.peer_arrays import OwnData, PeerData
-from coterie.data.peer_datasets import World
+from coterie.data.peer_arrays import PeerArrays, PeerData
+from coterie.data.peer_datasets import PeerDatasets
 from coterie.data.pools import PeerSamples, Samples
 from coterie.errors import ConfigError, DataError
 from coterie.models.architectures import architecture, check_fits
 from coterie.peer.peer_config import DataStep, PeerModelSettings
 
 
-class LocalPeerData(World):
+class LocalPeerData(PeerDatasets):
     """The data of one peer, which may change from one round to the next."""
 
     def __init__(self, steps: Sequence[PeerData], begins: Sequence[int]) -> None:
-        parts = [OwnData([data]) for data in steps]
+        parts = [PeerArrays([data]) for data in steps]
         first = parts[0]
         for number, part in enumerate(parts):
             if (part.input_shape, part.is_classification) != (
@@ -45,7 +45,7 @@ class LocalPeerData(World):
         self.num_outputs = max(part.num_outputs for part in parts)
         self.pools = [pool for part in parts for pool in part.pools]
         self._begins = np.asarray(begins)
-        self._views = [_in_pool(part.enter(0)[0], place) for place, part in enumerate(parts)]
+        self._views = [_in_pool(part.load_step(0)[0], place) for place, part in enumerate(parts)]
 
     def step_of(self, round_number: int) -> int:
         """Return the data step of a round."""
@@ -55,7 +55,7 @@ class LocalPeerData(World):
         """Return one cluster: a real peer does not know the true clusters."""
         return np.zeros(1, np.int64)
 
-    def enter(self, step: int) -> list[PeerSamples]:
+    def load_step(self, step: int) -> list[PeerSamples]:
         """Return the peer's samples in a step."""
         return [self._views[step]]
 
@@ -76,7 +76,7 @@ def read_local_data(steps: Sequence[DataStep], folder: Path) -> LocalPeerData:
 
 
 def model_builder(
-    settings: PeerModelSettings, data: World, folder: Path
+    settings: PeerModelSettings, data: PeerDatasets, folder: Path
 ) -> Callable[[], nn.Module]:
     """Return a function that builds the model."""
     if settings.function is not None:

@@ -90,7 +90,7 @@ class PeerRun:
     def update_status(self, **changes: object) -> None:
         """Change the status and write it for `coterie peer status`."""
         self.status = replace(self.status, **changes, updated=time.time())  # type: ignore[arg-type]
-        write_text(self._status_path, json.dumps(asdict(self.status), indent=2), lasting=False)
+        write_text(self._status_path, json.dumps(asdict(self.status), indent=2), durable=False)
 
     def keep_models(self, run: RoundRunner) -> None:
         """Save the best model, which is the one to use, and the last one."""

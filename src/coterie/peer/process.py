@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from coterie.errors import ConfigError, Interrupted
-from coterie.learning.choice import Tell
+from coterie.learning.trainer_choice import Tell
 from coterie.models.layout import Layout
 from coterie.peer.discovery.address_book import AddressBook
 from coterie.peer.discovery.discovery import Discovery
@@ -43,7 +43,7 @@ from coterie.runtime.check_targets import check_targets
 from coterie.runtime.loop import advance_to_end, resume
 from coterie.runtime.round import Round
 from coterie.runtime.round_runner import RoundRunner
-from coterie.storage.files import locked
+from coterie.storage.files import lock_folder
 
 STOP_SECONDS = 10.0
 """How long local training may continue after a request to stop."""
@@ -59,7 +59,7 @@ def run_peer(path: Path, tell: Tell, request: PeerStopRequest) -> None:
     config = read_peer_config(path)
     folder = path if path.is_dir() else path.parent
     identity = load_identity(folder)
-    with locked(folder), write_log(folder):
+    with lock_folder(folder), write_log(folder):
         asyncio.run(RunningPeer(folder, config, identity, tell, request).run())
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 
 from coterie.errors import Interrupted
-from coterie.processes.signals import StopRequest, handled_by
+from coterie.processes.signals import StopRequest, handle_signals
 
 AT_FIRST = "Stopped before the first round."
 Tell = Callable[[str], None]
@@ -54,10 +54,10 @@ class PeerStopRequest(StopRequest):
     def receive(self, number: int, frame: FrameType | None) -> None:
         """Handle a signal; before the peer has started there is nothing to shut down."""
         if self.number is not None:
-            if self.is_urged_by(number):
+            if self.is_urgent(number):
                 os._exit(Interrupted.exit_code)
             return
-        self.make(number)
+        self.record(number)
         if self._act is not None:
             self._act()
         elif not self._is_loading:
@@ -96,5 +96,5 @@ def _handled(request: PeerStopRequest) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread receives signals
         return
-    with handled_by(request.receive, always=[signal.SIGTERM], afterwards=signal.SIG_IGN):
+    with handle_signals(request.receive, always=[signal.SIGTERM], afterwards=signal.SIG_IGN):
         yield

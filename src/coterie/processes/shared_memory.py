@@ -14,13 +14,13 @@ import numpy.typing as npt
 
 
 def shared_array(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Return zeros in anonymous memory that stays shared after a fork; freed with the array."""
+    """Return an array of zeros that stays shared after a fork."""
     return _view(mmap.mmap(-1, max(_num_bytes(shape, dtype), 1)), shape, dtype)
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Where an array lies in a `GrowingMemory`: plain data, so that it can be sent to a worker."""
+    """The position of an array in a `GrowingMemory`; plain data that can be sent to a worker."""
 
     offset: int
     shape: tuple[int, ...]
@@ -28,14 +28,14 @@ class Placement:
 
 
 class GrowingMemory:
-    """Shared memory for arrays that are made after workers were forked.
+    """Shared memory for arrays that are created after workers were forked.
 
-    A worker inherits the memory when it is forked. The parent adds an array with `add` and sends
-    its placement; the worker finds the array with `at`. Pages take memory once they are written.
+    A worker inherits the memory by its fork. The parent adds an array with `add` and sends the
+    placement; the worker gets the array with `at`. Pages use memory only after they are written.
     """
 
     def __init__(self) -> None:
-        # Without memfd_create there are no forked workers either: they are for Linux only.
+        # Systems without memfd_create have no forked workers: both are for Linux only.
         self._file = os.memfd_create("coterie") if hasattr(os, "memfd_create") else None
         self._end = 0
         if self._file is not None:
@@ -44,7 +44,7 @@ class GrowingMemory:
     def add(
         self, shape: tuple[int, ...], dtype: npt.DTypeLike
     ) -> tuple[npt.NDArray[Any], Placement]:
-        """Return a new array of zeros, and where it lies."""
+        """Return a new array of zeros and its placement."""
         placement = Placement(self._end, shape, np.dtype(dtype).str)
         pages = -(-max(_num_bytes(shape, dtype), 1) // mmap.ALLOCATIONGRANULARITY)
         self._end += pages * mmap.ALLOCATIONGRANULARITY
@@ -54,9 +54,9 @@ class GrowingMemory:
         return self.at(placement), placement
 
     def at(self, placement: Placement) -> npt.NDArray[Any]:
-        """Return the array that was placed there, in the process that added it or in a worker."""
+        """Return the array of a placement, in the process that added it or in a worker."""
         if self._file is None:
-            raise RuntimeError("This system has no memory that processes find by its place.")
+            raise RuntimeError("This system cannot share memory that is created after a fork.")
         size = max(_num_bytes(placement.shape, placement.dtype), 1)
         memory = mmap.mmap(self._file, size, offset=placement.offset)
         return _view(memory, placement.shape, placement.dtype)

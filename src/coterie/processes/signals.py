@@ -1,7 +1,7 @@
-"""Signals that ask to stop: Ctrl-C, SIGTERM, and SIGHUP when a terminal is closed.
+"""Handles the signals that ask to stop: Ctrl-C, SIGTERM, and SIGHUP when a terminal closes.
 
-A signal that this process inherited as ignored stays ignored: nohup, and the background jobs of a
-shell, rely on it.
+A signal that this process inherited as ignored stays ignored: nohup and the background jobs of a
+shell need that.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from types import FrameType
 
 from coterie.errors import CoterieError, Interrupted
 
-NAMES = {
+SIGNAL_NAMES = {
     getattr(signal, name): words
     for name, words in (("SIGINT", "Ctrl-C"), ("SIGTERM", "SIGTERM"), ("SIGHUP", "SIGHUP"))
     if hasattr(signal, name)  # Windows has no SIGHUP
 }
-"""The signals that ask to stop, and what people call them."""
-SAME_SECONDS = 1.0
-"""How long after a request another SIGTERM belongs to it: `timeout` sends two, to us and to all."""
+"""The signals that ask to stop, and their names for users."""
+SAME_REQUEST_SECONDS = 1.0
+"""A second SIGTERM within this time belongs to the first request: `timeout` sends two."""
 Handle = Callable[[int, FrameType | None], None]
 _interrupted: list[str] = []
-"""How this command was interrupted; where nothing can be raised, such as in a destructor, Python
-prints an `Interrupted` and goes on."""
+"""The interruptions of this command. Where Python cannot raise `Interrupted`, such as in a
+destructor, it prints it and continues."""
 
 
 class StopRequest:
-    """Whether this process was asked to stop, and how; call it to ask."""
+    """A request to stop this process; calling it returns whether there is one."""
 
     def __init__(self) -> None:
         self.number: int | None = None
@@ -46,46 +46,47 @@ class StopRequest:
 
     @property
     def by(self) -> str:
-        """What asked to stop, as people call it."""
-        return "Ctrl-C" if self.number is None else NAMES[self.number]
+        """The name of the signal."""
+        return "Ctrl-C" if self.number is None else SIGNAL_NAMES[self.number]
 
     @property
-    def is_overlooked(self) -> bool:
-        """Whether there was a request that was never noticed."""
+    def is_unnoticed(self) -> bool:
+        """Whether there is a request that the process has not noticed."""
         return self.number is not None and not self._is_noticed
 
-    def make(self, number: int) -> None:
-        """Ask to stop."""
+    def record(self, number: int) -> None:
+        """Record a signal that asks to stop."""
         self.number = number
         self._made_at = time.monotonic()
 
-    def is_urged_by(self, number: int) -> bool:
-        """Whether another signal means to stop at once; a shell repeats SIGHUP, and `timeout`
-        SIGTERM, without a person's being impatient."""
+    def is_urgent(self, number: int) -> bool:
+        """Whether another signal asks to stop at once.
+
+        A shell repeats SIGHUP, and `timeout` SIGTERM, although no user is in a hurry.
+        """
         if number == signal.SIGTERM:
-            return time.monotonic() - self._made_at > SAME_SECONDS
+            return time.monotonic() - self._made_at > SAME_REQUEST_SECONDS
         return number == signal.SIGINT
 
 
-def stopper(asked: Callable[[], bool]) -> str:
-    """Return what asked to stop, as people call it."""
+def stop_source(asked: Callable[[], bool]) -> str:
+    """Return the name of the signal that asked to stop."""
     return asked.by if isinstance(asked, StopRequest) else "Ctrl-C"
 
 
 @contextmanager
-def handled_by(
+def handle_signals(
     handle: Handle, *, always: Collection[int] = (), afterwards: signal.Handlers | None = None
 ) -> Iterator[None]:
-    """Let a function handle the signals that ask to stop, except those that are ignored.
+    """Use `handle` for the signals that ask to stop, except for ignored ones not in `always`.
 
-    Those in `always` are handled all the same. Afterwards the signals have their handlers of
-    before, or the one that is given.
+    At the end the signals get back their old handlers, or get the one in `afterwards`.
     """
-    previous = {number: signal.getsignal(number) for number in NAMES}
+    previous = {number: signal.getsignal(number) for number in SIGNAL_NAMES}
     terminals = [stream for stream in (1, 2) if os.isatty(stream)]
 
     def handle_signal(number: int, frame: FrameType | None) -> None:
-        _forget_closed(terminals)
+        _redirect_closed(terminals)
         handle(number, frame)
 
     for number, handler in previous.items():
@@ -101,14 +102,14 @@ def handled_by(
 
 @contextmanager
 def interrupted_by_signals() -> Iterator[None]:
-    """Let the signals that ask to stop interrupt what is done within, at once."""
+    """Raise `Interrupted` at once for each signal that asks to stop."""
 
     def handle(number: int, frame: FrameType | None) -> None:
-        _interrupted.append(f"Stopped by {NAMES[number]}.")
+        _interrupted.append(f"Stopped by {SIGNAL_NAMES[number]}.")
         raise Interrupted(_interrupted[-1])
 
     try:
-        with handled_by(handle):
+        with handle_signals(handle):
             yield
     finally:
         _interrupted.clear()
@@ -118,41 +119,41 @@ def interrupted_by_signals() -> Iterator[None]:
 def stop_by_signal(
     tell: Callable[[str], None], what_happens: str = "Finishing this round, then saving."
 ) -> Iterator[StopRequest]:
-    """Yield whether a signal asked to stop; a second one interrupts at once.
+    """Yield a `StopRequest` that the first signal fills; a second signal raises `Interrupted`.
 
-    A request that came too late to be noticed within is passed on.
+    A request that was not noticed raises `Interrupted` at the end.
     """
     asked = StopRequest()
     if threading.current_thread() is not threading.main_thread():
-        yield asked  # signals reach the main thread only
+        yield asked  # only the main thread receives signals
         return
     if _interrupted:
         raise Interrupted(_interrupted[-1])
 
     def handle(number: int, frame: FrameType | None) -> None:
         if asked():
-            if asked.is_urged_by(number):
-                raise Interrupted("Stopped at once; what came after the last checkpoint is lost.")
+            if asked.is_urgent(number):
+                raise Interrupted("Stopped at once. Rounds after the last checkpoint are lost.")
             return
-        asked.make(number)
-        with suppress(OSError):  # the run has to be saved even if its output goes nowhere
+        asked.record(number)
+        with suppress(OSError):  # the run must be saved even if the message cannot be written
             tell(f"{what_happens} Press Ctrl-C again to stop at once.")
 
     try:
-        with handled_by(handle):
+        with handle_signals(handle):
             yield asked
     except CoterieError as error:
-        if asked.is_overlooked:
+        if asked.is_unnoticed:
             raise Interrupted(f"Stopped by {asked.by}.") from error
         raise
-    if asked.is_overlooked:
+    if asked.is_unnoticed:
         raise Interrupted(f"Stopped by {asked.by}.")
 
 
-def _forget_closed(terminals: list[int]) -> None:
-    """Send to nowhere what would go to terminals that are closed: to write there is an error."""
+def _redirect_closed(terminals: list[int]) -> None:
+    """Redirect output for closed terminals to the null device, because writing there fails."""
     for stream in terminals:
         if not os.isatty(stream):
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, stream)
-            os.close(nowhere)
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, stream)
+            os.close(null)

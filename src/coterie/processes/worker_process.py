@@ -1,4 +1,4 @@
-"""What every worker process does first: leave signals to its parent, and never outlive it."""
+"""Worker processes: they leave signals to their parent, and end with it."""
 
 from __future__ import annotations
 
@@ -10,50 +10,51 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-from coterie.processes.signals import NAMES
+from coterie.processes.signals import SIGNAL_NAMES
 
 PARENT_CHECK_SECONDS = 0.5
 
 
 @contextmanager
-def starting() -> Iterator[None]:
-    """Start worker processes within: no Ctrl-C reaches them before they follow, nor gets lost.
+def hold_signals() -> Iterator[None]:
+    """Hold back the signals that ask to stop while worker processes start.
 
-    The same holds for the other signals that ask to stop. Workers inherit that they have to wait.
-    This thread gets them when all have been started.
+    So no signal reaches a worker before `become_worker`, and none is lost: this thread receives
+    them at the end.
     """
-    if not hasattr(signal, "pthread_sigmask"):  # Windows, where no worker begins as a copy of this
+    if not hasattr(signal, "pthread_sigmask"):  # Windows, where workers do not inherit the mask
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, NAMES)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNAL_NAMES)
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def follow(parent: int, heeds_sigterm_of: Literal["parent", "all", "none"] = "parent") -> None:
-    """Make this process a worker of its parent, given by its number."""
-    # What ends a terminal or a job goes to the whole process group; the parent alone decides how
-    # to end. What `starting` kept back is ignored from here on.
-    for number in NAMES.keys() - {signal.SIGTERM}:
+def become_worker(parent: int, sigterm_from: Literal["parent", "all", "none"] = "parent") -> None:
+    """Make this process a worker of the parent with this process id."""
+    # A terminal or a job sends signals to the whole process group, but only the parent decides how
+    # to end. Signals that `hold_signals` held back are ignored from here on.
+    for number in SIGNAL_NAMES.keys() - {signal.SIGTERM}:
         signal.signal(number, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN if heeds_sigterm_of == "none" else signal.SIG_DFL)
-    # To know the sender, one thread waits for it; in the others it is kept back.
-    waits = heeds_sigterm_of == "parent" and hasattr(signal, "sigtimedwait")
+    signal.signal(signal.SIGTERM, signal.SIG_IGN if sigterm_from == "none" else signal.SIG_DFL)
+    # One thread waits for SIGTERM, which shows its sender; the other threads block it.
+    waits = sigterm_from == "parent" and hasattr(signal, "sigtimedwait")
     if hasattr(signal, "pthread_sigmask"):
         if waits:
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-        kept_back = {signal.SIGTERM} if waits else set()
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, NAMES.keys() - kept_back)
+        blocked = {signal.SIGTERM} if waits else set()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNAL_NAMES.keys() - blocked)
     wait = _await_end if waits else _watch_parent
     threading.Thread(target=wait, args=(parent,), daemon=True).start()
 
 
 def _await_end(parent: int) -> None:
-    """End when the parent is gone, lest workers be left behind, or when it sends SIGTERM.
+    """End this process when its parent has ended, or when the parent sends SIGTERM.
 
-    This is how a broken pool is cleared. SIGTERM from others may have gone to the whole group.
+    A broken process pool sends SIGTERM to its workers. A SIGTERM from elsewhere is ignored: it may
+    have gone to the whole group.
     """
     while os.getppid() == parent:
         got = signal.sigtimedwait({signal.SIGTERM}, PARENT_CHECK_SECONDS)
@@ -63,7 +64,7 @@ def _await_end(parent: int) -> None:
 
 
 def _watch_parent(parent: int) -> None:
-    """End when the parent is gone, lest workers be left behind."""
+    """End this process when its parent has ended."""
     while os.getppid() == parent:
         time.sleep(PARENT_CHECK_SECONDS)
     os._exit(1)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from coterie.errors import ConfigError, nearest
+from coterie.errors import ConfigError, suggest
 from coterie.experiments.published.published_table import PublishedComparison, PublishedResult
 from coterie.experiments.run_folder import RunFolder
 from coterie.results.measures import (
@@ -88,7 +88,7 @@ def compare(found: Runs, measure: Measure | None, baseline: str | None) -> list[
     labels = list(dict.fromkeys(run.label for run in found))
     if baseline is not None and baseline not in labels:
         raise ConfigError(
-            f"--baseline {baseline}: no run has this strategy.{nearest(baseline, labels)}"
+            f"--baseline {baseline}: no run has this strategy.{suggest(baseline, labels)}"
         )
     groups: dict[tuple[str, int, bool], list[RunFolder]] = {}
     for run in found:

@@ -24,7 +24,7 @@ from coterie.experiments.run_summary import RunSummary
 from coterie.experiments.sweep_grid import setting_text
 from coterie.results.analyses.columns import add_run_names
 from coterie.results.published_comparison import influential_settings
-from coterie.storage.files import explained
+from coterie.storage.files import explain_errors
 
 
 class Runs(Sequence[RunFolder]):
@@ -163,7 +163,7 @@ def output_folders(folder: Path) -> list[Path]:
 
 
 def _folders_with(name: str, folder: Path) -> list[Path]:
-    with explained(f"look into {folder}"):
+    with explain_errors(f"look into {folder}"):
         if not folder.is_dir():
             return []
         return sorted(each for each in folder.iterdir() if (each / name).is_file())

@@ -1,7 +1,7 @@
 """Checkpoints: one safetensors file, named by its round and its own checksum.
 
-The name holds the first 16 hex digits of the file's SHA-256, which tell whether it is damaged.
-Renaming the file into place is the only step that has to be atomic.
+The name has the first 16 hex digits of the file's SHA-256, to detect damage. Only the renaming of
+the complete file has to be atomic.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 
 from coterie.errors import StorageError
-from coterie.storage.files import open_folder, reason_of, remove_files, write_atomically
+from coterie.storage.files import prepare_folder, reason_of, remove_files, write_atomically
 from coterie.storage.tensor_files import write_tensors
 
 KEEP = 2
@@ -33,7 +33,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        open_folder(folder)
+        prepare_folder(folder)
 
     def write(self, next_round: int, saved: dict[str, Any]) -> Path:
         """Write a checkpoint atomically, then delete all but the newest ones."""
@@ -42,12 +42,12 @@ class Checkpoints:
         path = write_atomically(
             self._folder, lambda file: _write_file(file, next_round, plain, arrays)
         )
-        # The new one's name is on the disk by now. An old one that comes back does no harm.
-        remove_files(self._newest_first()[KEEP:], lasting=False)
+        # The name of the new file is on the disk now. An old file that returns does no harm.
+        remove_files(self._newest_first()[KEEP:], durable=False)
         return path
 
     def read_newest(self, warn: Callable[[str], None]) -> dict[str, Any] | None:
-        """Return the newest undamaged checkpoint; None if there is not even one file."""
+        """Return the newest undamaged checkpoint; None if there are no files."""
         candidates = self._newest_first()
         for path in candidates:
             try:

@@ -1,10 +1,9 @@
-"""Drives peers' strategies: what every runtime does alike, wherever the models come from."""
+"""Drives the strategies of peers: the part of all runtimes that does not move models."""
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,12 +13,12 @@ from coterie.errors import StrategyError
 from coterie.learning.trainer import EvaluateJob, Evaluation, Matrix, ModelReference, TrainJob
 from coterie.randomness import generator, key_bits
 from coterie.runtime.best_models import Peers, copy_rows
-from coterie.runtime.estimates import estimate_columns
+from coterie.runtime.estimate_records import estimate_columns
+from coterie.runtime.merge_handler import MergeHandler
 from coterie.runtime.model_store import ModelStore
 from coterie.runtime.round import Round
 from coterie.strategies.requests import (
     AskScore,
-    Depth,
     Fetch,
     Merge,
     Plan,
@@ -58,9 +57,9 @@ training comes last, so that all peers train together."""
 
 
 class Runtime(ABC):
-    """Answers the requests of the peers whose models are in `state`; a subclass moves models.
+    """Answers the requests of the peers in `state`; a subclass moves models between peers.
 
-    The peers of this runtime are the rows of `state`. Other peers are known by number only.
+    The peers of this runtime are the rows of `state`. Of other peers only the number is known.
     """
 
     def __init__(self, state: ModelStore, strategies: list[Strategy]) -> None:
@@ -71,8 +70,7 @@ class Runtime(ABC):
         self._held: list[dict[int, Matrix]] = [{} for _ in strategies]
         """Models of other peers that each peer holds in this round."""
         self._fetched: list[set[int]] = [set() for _ in strategies]
-        self._tried: dict[int, tuple[ValidateMerge, Evaluation]] = {}
-        """The last merge that each peer validated without doing it, and its result."""
+        self._merges = MergeHandler(state, self._held, self._rule_broken)
         self._trainings = np.zeros(state.num_peers, dtype=np.int64)
         self._restrained: dict[int, Evaluation] = {}
         """Validation before training, of peers that restrain their training in this round."""
@@ -85,7 +83,7 @@ class Runtime(ABC):
             Report: self._report,
             Receive: self._receive,
             ReceiveReports: self._receive_reports,
-            ValidateMerge: self._validate_merge,
+            ValidateMerge: self._merges.validate,
             Merge: self._merge,
             Train: self._train,
         }
@@ -124,7 +122,7 @@ class Runtime(ABC):
 
     @abstractmethod
     def _ask_score(self, now: Round, requests: dict[int, AskScore]) -> Answers:
-        """Have models scored by other peers."""
+        """Let other peers score models."""
 
     @abstractmethod
     def _score(self, now: Round, requests: dict[int, Score]) -> Answers:
@@ -144,17 +142,17 @@ class Runtime(ABC):
 
     @abstractmethod
     def _held_model(self, peer: int, other: int) -> ModelReference:
-        """Return the place of a model that a peer holds."""
+        """Return the reference of a model that a peer holds."""
 
     def record_estimates(self, now: Round) -> None:
         """Record the peers' estimates of each other, and the probabilities of the next choice."""
-        # A generator of its own: draws for the record take nothing from the next round.
+        # A separate generator, so that recording does not change the draws of the next round.
         rng = generator(self._state.settings.seed, "beliefs", now.number)
         estimates = {
             peer: self.strategies[peer].estimates(self._me(now, peer, now.number + 1, rng))
             for peer in self._recorded_peers().tolist()
         }
-        now.beliefs = estimate_columns(estimates, now.clusters)
+        now.estimates = estimate_columns(estimates, now.clusters)
 
     def _drive(self, now: Round, peers: Peers) -> None:
         seed = self._state.settings.seed
@@ -178,13 +176,13 @@ class Runtime(ABC):
     def _step(self, plan: Plan, peer: int, answer: Any, waiting: dict[int, Request]) -> None:
         request = next_request(plan, answer)
         if type(request) is not Merge:
-            self._tried.pop(peer, None)  # the working model may change before the merge
+            self._merges.forget_trial(peer)
         if request is None:
             return
         if type(request) not in self._handlers:
             raise StrategyError(
                 f"Strategy '{self.strategies[peer].name}' yielded {request!r}, which is not a "
-                f"request; use one of {', '.join(kind.__name__ for kind in ANSWER_ORDER)}."
+                f"request. Use one of {', '.join(kind.__name__ for kind in ANSWER_ORDER)}."
             )
         waiting[peer] = request
 
@@ -209,27 +207,27 @@ class Runtime(ABC):
         for target in request.peers:
             if target == peer or not self._exists(target):
                 wrong = "itself" if target == peer else f"peer {target}, which does not exist"
-                raise self._broken(now, peer, f"chose {wrong} in {request}")
+                raise self._rule_broken(now, peer, f"chose {wrong} in {request}")
 
-    def _broken(self, now: Round, peer: int, what: str) -> StrategyError:
+    def _rule_broken(self, now: Round, peer: int, what: str) -> StrategyError:
         return StrategyError(
             f"Strategy '{self.strategies[peer].name}' of peer {peer} {what}, in round {now.number}."
         )
 
     def _validate(self, now: Round, requests: dict[int, Validate]) -> Answers:
         answers: Answers = {peer: {} for peer in requests}
-        jobs, places, own = [], [], []
+        jobs, pairs, own = [], [], []
         for peer, request in requests.items():
             samples = self._measured_on(now, peer, request)
             for other in request.peers:
                 if other == peer and samples is self._state.samples[peer].validation:
-                    own.append(peer)  # may have been measured already
+                    own.append(peer)  # may have been validated already
                     continue
                 jobs.append(EvaluateJob(self._model(now, peer, other), samples))
-                places.append((peer, other))
-        places += [(peer, peer) for peer in own]
+                pairs.append((peer, other))
+        pairs += [(peer, peer) for peer in own]
         results = [*self._state.trainer.evaluate(jobs), *self._state.validation(own)]
-        for (peer, other), result in zip(places, results, strict=True):
+        for (peer, other), result in zip(pairs, results, strict=True):
             answers[peer][other] = result.losses
         return answers
 
@@ -237,72 +235,19 @@ class Runtime(ABC):
         """Return the samples that models are measured on."""
         data = self._state.samples[peer]
         if request.data not in ("validation", "train"):
-            raise self._broken(now, peer, f"asked to measure on {request.data!r} data")
+            raise self._rule_broken(now, peer, f"asked to measure on {request.data!r} data")
         return data.validation if request.data == "validation" else data.train
 
     def _model(self, now: Round, peer: int, other: int) -> ModelReference:
-        """Return the place of the peer's working model, or of one that it fetched."""
+        """Return the reference of the peer's working model, or of a fetched one."""
         if other == peer:
             return ModelReference("current", peer)
         if other not in self._fetched[peer]:
-            raise self._broken(now, peer, f"validated peer {other} without a fetch")
+            raise self._rule_broken(now, peer, f"validated peer {other} without a fetch")
         return self._held_model(peer, other)
 
-    def _validate_merge(self, now: Round, requests: dict[int, ValidateMerge]) -> Answers:
-        """Merge and validate a few models at a time, which bounds the memory."""
-        answers: Answers = {}
-        peers = list(requests)
-        trials = self._state.trial_models()
-        for start in range(0, len(peers), len(trials)):
-            jobs = []
-            for row, peer in enumerate(peers[start : start + len(trials)]):
-                self._check_merge(now, peer, requests[peer].weights)
-                trials[row] = self._state.current[peer]
-                self._mix(trials[row], peer, requests[peer])
-                model = ModelReference("trials", row)
-                jobs.append(EvaluateJob(model, self._state.samples[peer].validation))
-            batch = peers[start : start + len(trials)]
-            for peer, result in zip(batch, self._state.trainer.evaluate(jobs), strict=True):
-                self._tried[peer] = (requests[peer], result)
-                answers[peer] = result.losses
-        return answers
-
     def _merge(self, now: Round, requests: dict[int, Merge]) -> Answers:
-        for peer, request in requests.items():
-            self._check_merge(now, peer, request.weights)
-            self._mix(self._state.current[peer], peer, request)
-            self._state.forget_validation([peer])
-            self._recall_trial(peer, request)
-            for other, weight in request.weights.items():
-                if other != peer:
-                    now.exchanges.record_merge_weight(peer, other, weight)
-                    now.merged[peer] = True
-        return {}
-
-    def _recall_trial(self, peer: int, request: Merge) -> None:
-        """Reuse the validation of a merge that has just been validated."""
-        tried = self._tried.pop(peer, None)
-        if tried and _mixes(tried[0]) == _mixes(request):
-            self._state.record_validation(peer, tried[1])
-
-    def _mix(self, mine: Matrix, peer: int, request: Merge | ValidateMerge) -> None:
-        """Replace a model (P,) by Σ weight·model, in the requested layers."""
-        for part in self._state.layout.last_layers(self._state.depth(request.last_layers)):
-            mine[part] *= np.float32(request.weights.get(peer, 0.0))
-            for other, weight in request.weights.items():
-                if other != peer:
-                    mine[part] += np.float32(weight) * self._held[peer][other][part]
-
-    def _check_merge(self, now: Round, peer: int, weights: Mapping[int, float]) -> None:
-        for other, weight in weights.items():
-            if other != peer and other not in self._held[peer]:
-                raise self._broken(now, peer, f"merged peer {other} without having its model")
-            if not math.isfinite(weight):
-                raise self._broken(now, peer, f"gave peer {other} the merge weight {weight}")
-        if not math.isclose(sum(weights.values()), 1.0, abs_tol=1e-6):
-            raise self._broken(
-                now, peer, f"merged with weights that sum to {sum(weights.values())} instead of 1"
-            )
+        return self._merges.merge(now, requests)
 
     def _train(self, now: Round, requests: dict[int, Train]) -> Answers:
         state = self._state
@@ -312,19 +257,19 @@ class Runtime(ABC):
             for peer, request in requests.items()
             if (job := self._training(now, peer, request)).epochs > 0
         }
-        careful = np.array([p for p, r in requests.items() if r.only_if_better], np.int64)
-        before, kept = state.validation_losses(careful), state.current[careful]
+        undoable = np.array([p for p, r in requests.items() if r.only_if_better], np.int64)
+        before, kept = state.validation_losses(undoable), state.current[undoable]
         losses = dict(zip(jobs, state.trainer.train(list(jobs.values())), strict=True))
         state.forget_validation(jobs)
         state.record_training_losses(now, losses)
-        worse = ~(state.validation_losses(careful) < before)
-        state.current[careful[worse]] = kept[worse]
-        state.forget_validation(careful[worse])
+        worse = ~(state.validation_losses(undoable) < before)
+        state.current[undoable[worse]] = kept[worse]
+        state.forget_validation(undoable[worse])
         return losses
 
     def _training(self, now: Round, peer: int, request: Train) -> TrainJob:
         if request.epochs is not None and request.epochs < 0:
-            raise self._broken(now, peer, f"asked to train for {request.epochs} epochs")
+            raise self._rule_broken(now, peer, f"asked to train for {request.epochs} epochs")
         state, count = self._state, int(self._trainings[peer])
         if count == 0:
             self._keep_untrained(now, peer)
@@ -341,11 +286,11 @@ class Runtime(ABC):
         """Return the number of epochs; remember the validation of peers that restrain theirs."""
         training = self._state.settings.training
         if request.last_layers == "classifier" and self._state.layout.is_all_classifier:
-            return 0  # the classifier is the whole model, which is trained anyway
+            return 0  # the classifier is the whole model, which other requests train
         restrained = training.restraint
         if restrained is None:
             restrained = request.restrained
-        # A training that is kept only if it helps needs no restraint.
+        # A training that is kept only if it improves the model needs no restraint.
         if request.epochs is not None or request.only_if_better or not restrained:
             return training.epochs if request.epochs is None else request.epochs
         if peer not in self._restrained:
@@ -398,8 +343,3 @@ def next_request(plan: Plan, answer: Any) -> Request | None:
         return plan.send(answer)
     except StopIteration:
         return None
-
-
-def _mixes(request: Merge | ValidateMerge) -> tuple[list[tuple[int, float]], Depth]:
-    """Return all that decides a merge bit for bit; sums depend on the order, too."""
-    return list(request.weights.items()), request.last_layers

@@ -1,4 +1,4 @@
-"""Runs a run to its end: records, checkpoints, resumes, and stops cleanly when asked to."""
+"""The loop over the rounds of a run: records, checkpoints, resumes and stops on request."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from contextlib import nullcontext
 from typing import TypedDict, Unpack
 
 from coterie.errors import Interrupted
-from coterie.learning.choice import Tell
-from coterie.processes.signals import stop_by_signal, stopper
+from coterie.learning.trainer_choice import Tell
+from coterie.processes.signals import stop_by_signal, stop_source
 from coterie.runtime.checkpoints import Checkpoints
 from coterie.runtime.recorder import Recorder
 from coterie.runtime.round import Round
 from coterie.runtime.round_runner import RoundRunner
 
 RECORDS = "records"
-"""Under which name a checkpoint keeps them."""
+"""The key of the records in a checkpoint."""
 
 
 class LoopOptions(TypedDict, total=False):
@@ -34,7 +34,7 @@ def run_to_end(
     tell: Tell = print,
     **how: Unpack[LoopOptions],
 ) -> bool:
-    """Resume, if there is something to, and advance until finished; see `advance_to_end`."""
+    """Resume from a checkpoint, if there is one, and advance to the end; see `advance_to_end`."""
     if checkpoints is not None:
         resume(run, recorder, checkpoints, tell)
     return advance_to_end(run, recorder, checkpoints, tell=tell, **how)
@@ -51,16 +51,16 @@ def advance_to_end(
     asked_to_stop: Callable[[], bool] | None = None,
     records_in_checkpoints: bool = False,
 ) -> bool:
-    """Advance until finished; rounds that are done are on disk, however the run ends.
+    """Advance to the end of the run; finished rounds are on the disk, however the run ends.
 
-    Return whether a stop was asked for in the last round, when nothing was left to stop.
+    Return whether a stop was requested in the last round, when nothing was left to stop.
 
-    With `records_in_checkpoints` a checkpoint holds the records that are not written yet:
+    With `records_in_checkpoints`, checkpoints contain the records that are not written yet. That is
     one file per round instead of a dozen, for runs that save every round.
 
-    After a first Ctrl-C, SIGTERM or SIGHUP the round is finished and saved; a second one ends the
-    run at once, which loses the rounds after the last checkpoint. With `asked_to_stop` the caller
-    answers signals.
+    After a first Ctrl-C, SIGTERM or SIGHUP the run finishes the round and saves it. A second one
+    ends the run at once; rounds after the last checkpoint are lost. With `asked_to_stop` the caller
+    handles signals.
     """
     with nullcontext(asked_to_stop) if asked_to_stop else stop_by_signal(tell) as asked:
         try:
@@ -72,7 +72,7 @@ def advance_to_end(
                 stop = asked()
                 due = now.number % checkpoint_every == 0 or run.finished or stop
                 if checkpoints is not None and due:
-                    # Records first: a checkpoint promises that everything before it is recorded.
+                    # Records first: all rounds before a checkpoint must be recorded.
                     saved = run.save()
                     if records_in_checkpoints:
                         saved[RECORDS] = recorder.pending()
@@ -81,7 +81,7 @@ def advance_to_end(
                     checkpoints.write(run.next_round, saved)
                 recorder.flush_if_due()
                 if stop and not run.finished:
-                    raise Interrupted(f"Stopped by {stopper(asked)} after round {now.number}.")
+                    raise Interrupted(f"Stopped by {stop_source(asked)} after round {now.number}.")
         finally:
             recorder.flush()
         recorder.finish()
@@ -95,4 +95,4 @@ def resume(run: RoundRunner, recorder: Recorder, checkpoints: Checkpoints, tell:
         run.restore(saved)
     recorder.rewind(run.next_round)
     if saved is not None:
-        recorder.take_back(saved.get(RECORDS, {}))
+        recorder.add_pending(saved.get(RECORDS, {}))

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from torch import nn
 
 from coterie.attacks.poisoning import Poisoning
-from coterie.data.peer_datasets import World
+from coterie.data.peer_datasets import PeerDatasets
 from coterie.data.pools import PeerSamples
 from coterie.errors import TrainingError
 from coterie.learning.trainer import (
@@ -30,19 +30,19 @@ from coterie.runtime.early_stopping import EarlyStopping
 from coterie.runtime.round import Round
 from coterie.runtime.settings import BestRule, SimulationSettings
 from coterie.runtime.size_limits import check_models
-from coterie.runtime.unreliable_network import Network
+from coterie.runtime.unreliable_network import UnreliableNetwork
 from coterie.strategies.kin.restraint import Restraint
 from coterie.strategies.requests import Depth, Metric
 
 Part = Literal["validation", "test"]
 TRIALS_AT_ONCE = 64
-"""Merges that are validated together without being done; bounds the memory."""
+"""Merges that are validated together, to bound the memory."""
 
 
 class ModelStore:
-    """K peers as three K×P matrices: working, published and best models.
+    """The models of K peers, in three K×P matrices: working, published and best models.
 
-    There is a fourth one only if the best models by the other rule are compared.
+    If the best models by the other rule are compared, there is a fourth matrix.
     """
 
     samples: list[PeerSamples]
@@ -50,7 +50,7 @@ class ModelStore:
 
     def __init__(
         self,
-        world: World,
+        datasets: PeerDatasets,
         build: Callable[[], nn.Module],
         layout: Layout,
         settings: SimulationSettings,
@@ -60,24 +60,27 @@ class ModelStore:
         distinct_server_models: bool = False,
         keys: Sequence[Key] | None = None,
     ) -> None:
-        self.world = world
+        self.datasets = datasets
         self.settings = settings
         self.layout = layout
-        self.num_peers = world.num_peers
-        # The number of a peer is the key of its random draws, so that a run with more peers
-        # starts the first ones alike. A real peer has a key of its own.
-        self.keys: Sequence[Key] = range(world.num_peers) if keys is None else keys
+        self.num_peers = datasets.num_peers
+        # The key of a peer's random draws is its number, so that its start does not depend on the
+        # number of peers. A real peer has its own key.
+        self.keys: Sequence[Key] = range(datasets.num_peers) if keys is None else keys
         check_models(
-            world.num_peers, layout.size, num_server_models, compares_bests=settings.compare_bests
+            datasets.num_peers,
+            layout.size,
+            num_server_models,
+            compares_bests=settings.compare_bests,
         )
-        shape = (world.num_peers, layout.size)
+        shape = (datasets.num_peers, layout.size)
         self.current: Matrix = shared_array(shape, np.float32)
         self.published: Matrix = shared_array(shape, np.float32)
         self.server: Matrix = shared_array((num_server_models, layout.size), np.float32)
-        # Kept only for strategies that measure updates of models.
+        # Only for strategies that measure updates of models.
         self.initial: Matrix | None = None
         self.untrained: Matrix | None = None
-        self.poisoning = Poisoning(settings.poison, world, layout, self.keys, settings.seed)
+        self.poisoning = Poisoning(settings.poison, datasets, layout, self.keys, settings.seed)
         self.workspace = Workspace(
             self.poisoning.pools,
             {
@@ -86,8 +89,8 @@ class ModelStore:
                 "server": self.server,
             },
         )
-        self.network = Network(settings.network, world.num_peers, settings.seed)
-        self._latest = np.full((2, world.num_peers), np.nan)
+        self.network = UnreliableNetwork(settings.network, datasets.num_peers, settings.seed)
+        self._latest = np.full((2, datasets.num_peers), np.nan)
         self._validated: dict[int, Evaluation] = {}
         """Validations of the present working models; see `forget_validation`."""
         common = settings.initialisation == "common"
@@ -95,9 +98,9 @@ class ModelStore:
         every = range(num_server_models)
         self._initialise(self.server, build, every, common=common and not distinct_server_models)
         self._bests = self._make_bests(settings)
-        self.restraint = Restraint(settings.training.epochs, world.num_peers)
+        self.restraint = Restraint(settings.training.epochs, datasets.num_peers)
         self.progress.never_stops = self.poisoning.peers
-        self.enter(0)
+        self.load_data(0)
         self.trainer = make_trainer(self.workspace)
 
     def _make_bests(self, settings: SimulationSettings) -> dict[str, BestModels]:
@@ -133,7 +136,7 @@ class ModelStore:
             rows[row] = start if common else initial_vector(build, bits)
 
     def keep_for(self, metrics: frozenset[Metric]) -> None:
-        """Keep the models that these metrics need."""
+        """Copy the models that these metrics need."""
         if "cosine-total-update" in metrics:
             self.initial = self.current.copy()
         if "cosine-last-update" in metrics:
@@ -146,10 +149,10 @@ class ModelStore:
             return self.workspace.allocate("trials", (rows, self.layout.size))
         return self.workspace.matrices["trials"]
 
-    def enter(self, round_number: int) -> None:
+    def load_data(self, round_number: int) -> None:
         """Load the data of a round's step."""
-        samples = self.world.enter(self.world.step_of(round_number))
-        self.samples = self.poisoning.labelled(samples, round_number)
+        samples = self.datasets.load_step(self.datasets.step_of(round_number))
+        self.samples = self.poisoning.flip_labels(samples, round_number)
         self._validated.clear()
 
     def forget_validation(self, peers: Iterable[int]) -> None:
@@ -165,7 +168,7 @@ class ModelStore:
         """Return the validation of the present working models."""
         wanted = [int(peer) for peer in peers]
         missing = [peer for peer in wanted if peer not in self._validated]
-        if missing:  # usually all were measured together before
+        if missing:  # usually there is none, because all were evaluated together
             jobs = [
                 EvaluateJob(ModelReference("current", peer), self.samples[peer].validation)
                 for peer in missing
@@ -173,15 +176,15 @@ class ModelStore:
             self._validated.update(zip(missing, self.trainer.evaluate(jobs), strict=True))
         return [self._validated[peer] for peer in wanted]
 
-    def shift(self, now: Round) -> None:
-        """Forget the best models, let all peers train, validate again: the data have changed."""
+    def reset_after_shift(self, now: Round) -> None:
+        """After a change of the data, forget the best models, and let stopped peers continue."""
         for bests in self._bests.values():
             bests.reset(self.current, now.number)
         self.restraint.reset()
         now.stopped[:] = False
-        self._latest[:] = means(self.validation(range(self.num_peers)))
+        self._latest[:] = mean_results(self.validation(range(self.num_peers)))
 
-    def begin(self, now: Round) -> None:
+    def record_published(self, now: Round) -> None:
         """Record the validation of the published models, before merging."""
         now.measures["validation_loss_before"][:] = self._latest[0]
         now.measures["validation_accuracy_before"][:] = self._latest[1]
@@ -189,15 +192,15 @@ class ModelStore:
     def validate_merged(self, now: Round, peers: Peers) -> None:
         """Validate working models after merging, once a round; they may become the best."""
         peers = peers[np.isnan(now.measures["validation_loss_merged"][peers])]
-        values = means(self.validation(peers))
-        self._note(now, "merged", peers, values)
+        values = mean_results(self.validation(peers))
+        self._record(now, "merged", peers, values)
         for bests in self._bests.values():
             if bests.rule == "any":
                 bests.consider(self.current, peers, now.number, values)
 
     def validation_losses(self, peers: Peers) -> npt.NDArray[np.float64]:
         """Return the validation losses of the present working models."""
-        losses: npt.NDArray[np.float64] = means(self.validation(peers))[0]
+        losses: npt.NDArray[np.float64] = mean_results(self.validation(peers))[0]
         return losses
 
     def depth(self, last_layers: Depth) -> int | None:
@@ -205,26 +208,26 @@ class ModelStore:
         return self.layout.classifier_depth if last_layers == "classifier" else last_layers
 
     def record_training_losses(self, now: Round, losses: Mapping[int, float]) -> None:
-        """Record training losses; a model that is not finite ends the run."""
+        """Record training losses; a model with NaN or infinite values is a TrainingError."""
         peers = np.array(list(losses), np.int64)
         now.measures["train_loss"][peers] = list(losses.values())
         broken = peers[~np.isfinite(now.measures["train_loss"][peers])]
         if len(broken):
             raise TrainingError(
                 f"Training diverged in round {now.number}: the model of peer {broken[0]}"
-                f"{f' and {len(broken) - 1} others' if len(broken) > 1 else ''} holds NaN or "
+                f"{f' and {len(broken) - 1} others' if len(broken) > 1 else ''} has NaN or "
                 f"infinite values. A learning rate below {self.settings.training.learning_rate:g} "
                 "usually helps: --set training.learning_rate=…"
             )
 
     def validate_trained(self, now: Round, peers: Peers) -> None:
-        """Validate models after a round; without a merge, `before` counts as `merged`."""
+        """Validate models after a round; for peers that did not merge, `merged` is `before`."""
         merged = now.measures["validation_loss_merged"]
-        alone = peers[np.isnan(merged[peers]) & ~now.merged[peers]]
-        self._note(now, "merged", alone, self._latest[:, alone])
+        unmerged = peers[np.isnan(merged[peers]) & ~now.merged[peers]]
+        self._record(now, "merged", unmerged, self._latest[:, unmerged])
         self.validate_merged(now, peers[np.isnan(merged[peers]) & now.merged[peers]])
-        values = means(self.validation(peers))
-        self._note(now, "trained", peers, values)
+        values = mean_results(self.validation(peers))
+        self._record(now, "trained", peers, values)
         self._latest[:, peers] = values
         for bests in self._bests.values():
             bests.consider(self.current, peers, now.number, values)
@@ -250,9 +253,9 @@ class ModelStore:
         common = self.settings.initialisation == "common"
         self._initialise(self.current, build, self.keys, common=common)
         self._validated.clear()
-        return means(self.validation(range(self.num_peers)))
+        return mean_results(self.validation(range(self.num_peers)))
 
-    def _note(self, now: Round, when: str, peers: Peers, values: npt.NDArray[np.float64]) -> None:
+    def _record(self, now: Round, when: str, peers: Peers, values: npt.NDArray[np.float64]) -> None:
         now.measures[f"validation_loss_{when}"][peers] = values[0]
         now.measures[f"validation_accuracy_{when}"][peers] = values[1]
 
@@ -262,7 +265,7 @@ class ModelStore:
             EvaluateJob(ModelReference(matrix, int(peer)), getattr(self.samples[peer], part))
             for peer in peers
         ]
-        return means(self.trainer.evaluate(jobs))
+        return mean_results(self.trainer.evaluate(jobs))
 
     def save(self) -> dict[str, Any]:
         """Return what must survive between rounds; published models equal current ones then."""
@@ -289,6 +292,6 @@ class ModelStore:
         self.initial, self.untrained = saved["initial"], saved["untrained"]
 
 
-def means(evaluations: Sequence[Evaluation]) -> npt.NDArray[np.float64]:
+def mean_results(evaluations: Sequence[Evaluation]) -> npt.NDArray[np.float64]:
     """Return mean losses and accuracies, (2, n)."""
     return np.array([[e.loss for e in evaluations], [e.accuracy for e in evaluations]])

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from coterie.runtime.round import Round
 from coterie.runtime.run_tables import SCHEMAS, parts_of, read_table
-from coterie.storage.files import open_folder, remove_files, write_atomically, write_together
+from coterie.storage.files import prepare_folder, remove_files, write_atomically, write_together
 
 FLUSH_SECONDS = 2.0
 
@@ -34,10 +34,10 @@ class Recorder:
         self._flushed = time.monotonic()
         if run is not None:
             for folder in (run, *(run / name for name in SCHEMAS)):
-                open_folder(folder)
+                prepare_folder(folder)
 
     def add(self, now: Round, seconds: tuple[float, float] | None = None) -> None:
-        """Add a finished round; `seconds`: its wall and CPU time, if another process ran it."""
+        """Add a finished round; `seconds` are its wall and CPU time if another process ran it."""
         clock = _clock()
         wall, cpu = seconds or (new - old for new, old in zip(clock, self._clock, strict=True))
         self._clock = clock
@@ -68,7 +68,7 @@ class Recorder:
             for name, tables in self._rows.items()
             if tables
         )
-        # Only when all are written: a flush that failed can be repeated.
+        # Only after all are written, so that a failed flush can be repeated.
         for tables in self._rows.values():
             tables.clear()
         self._rounds.clear()
@@ -78,8 +78,8 @@ class Recorder:
         """Return the rows that are not written yet, as bytes (n,) of each table with rows."""
         return {name: _packed(tables) for name, tables in self._rows.items() if tables}
 
-    def take_back(self, pending: Mapping[str, npt.NDArray[np.uint8]]) -> None:
-        """Add the rows that `pending` returned, but for those that have been written since."""
+    def add_pending(self, pending: Mapping[str, npt.NDArray[np.uint8]]) -> None:
+        """Add the rows that `pending` returned, except rows that were written since."""
         for name, packed in pending.items():
             with pa.ipc.open_stream(pa.py_buffer(packed.tobytes())) as stream:
                 table = stream.read_all()
@@ -90,7 +90,7 @@ class Recorder:
                 self._rounds = sorted({*self._rounds, *table["round"].to_pylist()})
 
     def flush_if_due(self) -> None:
-        """Write the rows if the last flush is long ago, for live views."""
+        """Write the rows if the last flush was some time ago, for live views."""
         if time.monotonic() - self._flushed >= FLUSH_SECONDS:
             self.flush()
 
@@ -104,7 +104,7 @@ class Recorder:
             if parts:
                 _write(self._run, f"{name}.parquet", read_table(self._run, name))
             remove_files(parts)
-            with suppress(OSError):  # a file that is not ours may stay
+            with suppress(OSError):  # there may be files that are not parts
                 (self._run / name).rmdir()
 
     def rewind(self, next_round: int) -> None:
@@ -122,7 +122,7 @@ class Recorder:
                 self._replace(name, whole, table.filter(pc.less(table["round"], next_round)))
 
     def _replace(self, name: str, whole: Path, table: pa.Table) -> None:
-        """Write a table as one joined file, which counts while it exists, then as one part."""
+        """Write a table as one joined file, which has priority, then as one part."""
         _write(whole.parent, whole.name, table)
         remove_files(parts_of(whole.parent, name))
         if table.num_rows:
@@ -139,7 +139,7 @@ def _filler(name: str, table: pa.Table) -> Callable[[BinaryIO], str]:
     """Return a function that writes a table to a file of this name."""
 
     def fill(file: BinaryIO) -> str:
-        # One chunk, so that the bytes do not depend on how often the run was flushed.
+        # One chunk, so that the bytes do not depend on the number of flushes.
         pq.write_table(table.combine_chunks(), file, compression="zstd")
         return name
 

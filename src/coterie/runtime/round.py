@@ -1,4 +1,4 @@
-"""One round: who takes part, what is measured and exchanged, and the tables of it."""
+"""One round: its active peers, measurements and exchanges, and its rows of the tables."""
 
 from __future__ import annotations
 
@@ -44,22 +44,22 @@ class Round:
     online: npt.NDArray[np.bool_]
     stopped: npt.NDArray[np.bool_]
     truth: GroundTruth | None
-    """None: a real peer, which does not know it."""
+    """None for a real peer, which does not know the truth."""
     exchanges: ExchangeLog = field(default_factory=ExchangeLog)
     similarities: Columns = field(default_factory=dict)
-    """Similarities of watched peers to all others, when the round began; else empty."""
+    """Similarities of watched peers to all others at the start of the round; often empty."""
     chosen: list[npt.NDArray[np.int64] | None] = field(default_factory=list)
-    """Each peer's list of neighbours when the round ended; None: it keeps no list."""
-    beliefs: Columns = field(default_factory=dict)
-    """Estimates of each other's similarity when the round ended; empty if not recorded."""
+    """Each peer's list of neighbours at the end of the round; None if it has no list."""
+    estimates: Columns = field(default_factory=dict)
+    """The peers' estimates of similarity at the end of the round; empty if not recorded."""
     arrivals: Columns = field(default_factory=dict)
-    """The age of models from a real network; empty in a simulation."""
+    """The ages of models in a real network; empty in a simulation."""
     listed: Columns = field(default_factory=dict)
     """A real peer's list of neighbours; empty in a simulation."""
     efforts: Columns = field(default_factory=dict)
-    """The time that the round took a real peer; empty in a simulation."""
+    """The times of a real peer in the round; empty in a simulation."""
     num_known: int = 0
-    """Peers that a real peer has numbers for, its own included."""
+    """The number of peers that a real peer knows, with itself."""
 
     def __post_init__(self) -> None:
         self.merged = np.zeros(len(self.online), dtype=bool)
@@ -79,17 +79,17 @@ class Round:
         return self.truth.clusters
 
     def leave_out(self, poisoned: npt.NDArray[np.bool_]) -> None:
-        """Mark poisoned peers (K,) and forget what was measured of them."""
+        """Mark poisoned peers (K,) and remove their measurements."""
         self.poisoned = poisoned
         for values in self.measures.values():
             values[poisoned] = np.nan
 
     def tables(self) -> dict[str, Columns]:
-        """Return the columns of every table this round adds rows to."""
+        """Return the columns of all tables with rows of this round."""
         optional = {
             "similarities": self.similarities,
             "chosen_neighbours": chosen_statistics(self.chosen, self.clusters),
-            "beliefs": self.beliefs,
+            "beliefs": self.estimates,
             "arrivals": self.arrivals,
             "listed_neighbours": self.listed,
             "efforts": self.efforts,
@@ -104,15 +104,15 @@ class Round:
         num_peers = len(self.online)
         exchanges = self.exchanges.columns()
         status = np.where(self.stopped, 2, np.where(self.online, 0, 1))
-        who = {
+        keys = {
             "round": np.full(num_peers, self.number, dtype=np.int32),
             "peer": np.arange(num_peers, dtype=np.int32),
-            # A real peer knows of others than those here, who record for themselves.
+            # A real peer also knows peers that record for themselves.
             "cluster": self.clusters[:num_peers].astype(np.int32),
         }
         return {
             "metrics": {
-                **who,
+                **keys,
                 "step": np.full(num_peers, self.step, dtype=np.int32),
                 "status": np.array(STATUSES, dtype=object)[status],
                 "poisoned": self.poisoned,
@@ -124,7 +124,7 @@ class Round:
                 **exchanges,
             },
             "neighbours": {
-                **who,
+                **keys,
                 **_first(neighbour_statistics(exchanges, self.clusters), num_peers),
             },
         }

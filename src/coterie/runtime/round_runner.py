@@ -8,14 +8,14 @@ from typing import Any, Protocol, Self
 import numpy as np
 from torch import nn
 
-from coterie.data.peer_datasets import World
+from coterie.data.peer_datasets import PeerDatasets
 from coterie.errors import ConfigError
-from coterie.learning.choice import Tell, make_trainer
 from coterie.learning.trainer import Trainer, Workspace
+from coterie.learning.trainer_choice import Tell, make_trainer
 from coterie.models.layout import Layout
 from coterie.randomness import Key
 from coterie.runtime.best_models import Peers
-from coterie.runtime.estimates import estimates_due
+from coterie.runtime.estimate_records import is_estimate_round
 from coterie.runtime.model_store import ModelStore
 from coterie.runtime.round import Round
 from coterie.runtime.settings import SimulationSettings
@@ -51,7 +51,7 @@ class RoundRunner:
 
     def __init__(
         self,
-        world: World,
+        datasets: PeerDatasets,
         build: Callable[[], nn.Module],
         strategy: Strategy | ServerStrategy,
         settings: SimulationSettings,
@@ -61,22 +61,19 @@ class RoundRunner:
         tell: Tell = print,
         keys: Sequence[Key] | None = None,
     ) -> None:
-        """Make everything ready for round 0.
-
-        `keys` identify the peers' random draws; without them these are the peers' numbers.
-        """
-        self.world = world
+        """Prepare round 0; `keys` of the peers' random draws are by default their numbers."""
+        self.datasets = datasets
         self.settings = settings
         self.next_round = 0
         self._tell = tell
         self._build = build
         self.state = ModelStore(
-            world,
+            datasets,
             build,
             Layout.of(build()),
             settings,
             lambda workspace: self._make_trainer(workspace, threads),
-            strategy.num_models(len(world.cluster_names))
+            strategy.num_models(len(datasets.cluster_names))
             if isinstance(strategy, ServerStrategy)
             else 0,
             distinct_server_models=isinstance(strategy, ServerStrategy)
@@ -93,13 +90,13 @@ class RoundRunner:
 
     def _make_trainer(self, workspace: Workspace, threads: int) -> Trainer:
         if not 1 <= threads <= MAX_THREADS:
-            raise ConfigError(f"threads is {threads}, but 1 to {MAX_THREADS} are possible.")
+            raise ConfigError(f"threads is {threads}, but it must be from 1 to {MAX_THREADS}.")
         return make_trainer(
             self._build,
             self.settings.training,
             workspace,
-            threads=min(threads, self.world.num_peers),
-            is_classification=self.world.is_classification,
+            threads=min(threads, self.datasets.num_peers),
+            is_classification=self.datasets.is_classification,
             tell=self._tell,
         )
 
@@ -111,15 +108,15 @@ class RoundRunner:
 
     @property
     def finished(self) -> bool:
-        """Whether all rounds are done, or everybody has stopped and nothing will change."""
+        """Whether all rounds are done, or all peers have stopped and no drift follows."""
         if self.next_round > self.settings.rounds:
             return True
-        last_step = self.world.step_of(self.settings.rounds)
+        last_step = self.datasets.step_of(self.settings.rounds)
         all_stopped = self.state.progress.all_stopped
-        return all_stopped and self.world.step_of(self.next_round) == last_step
+        return all_stopped and self.datasets.step_of(self.next_round) == last_step
 
     def advance(self) -> Round:
-        """Run the next round and return what happened; round 0 is the initial training."""
+        """Run the next round and return its results; round 0 is the initial training."""
         now = self._begin(self.next_round)
         if now.number == 0:
             self._runtime.start(now)
@@ -129,34 +126,37 @@ class RoundRunner:
         self.next_round += 1
         if self._is_test_round(now.number):
             self.state.test(now)
-        if estimates_due(now.number, self.settings, is_last=self.finished):
+        if is_estimate_round(now.number, self.settings, is_last=self.finished):
             self._runtime.record_estimates(now)
         now.leave_out(self.state.poisoning.peers)
         return now
 
     def _begin(self, number: int) -> Round:
-        step = self.world.step_of(number)
-        truth = GroundTruth(self.world.clusters(step)) if self.world.has_true_clusters else None
+        step = self.datasets.step_of(number)
+        truth = (
+            GroundTruth(self.datasets.clusters(step)) if self.datasets.has_true_clusters else None
+        )
         now = Round(
             number=number,
             step=step,
-            online=self.state.network.begin(number) & self.state.poisoning.present(number),
+            online=self.state.network.start_round(number)
+            & self.state.poisoning.present_peers(number),
             stopped=self.state.progress.stopped.copy(),
             truth=truth,
         )
-        is_new = number > 0 and step != self.world.step_of(number - 1)
-        if is_new or self.state.poisoning.relabels(number):
-            self.state.enter(number)
+        is_new = number > 0 and step != self.datasets.step_of(number - 1)
+        if is_new or self.state.poisoning.starts_flipping(number):
+            self.state.load_data(number)
         if is_new:
-            self.state.shift(now)
-        self.state.begin(now)
+            self.state.reset_after_shift(now)
+        self.state.record_published(now)
         return now
 
     def _is_test_round(self, number: int) -> bool:
         return (
             self.finished
             or number % self.settings.test_every == 0
-            or self.world.step_of(number + 1) != self.world.step_of(number)
+            or self.datasets.step_of(number + 1) != self.datasets.step_of(number)
         )
 
     def best_models(self) -> np.ndarray[Any, np.dtype[np.float32]]:
@@ -166,12 +166,12 @@ class RoundRunner:
     def validate_untrained(self) -> np.ndarray[Any, np.dtype[np.float64]]:
         """Return validation losses and accuracies of the initial models, (2, K).
 
-        They take the place of the working models: this is for a run that has come to its end.
+        They replace the working models, so this is for finished runs.
         """
         return self.state.validate_untrained(self._build)
 
     def save(self) -> dict[str, Any]:
-        """Return everything the rest of the run depends on, as plain data."""
+        """Return the state that the rest of the run depends on, as plain data."""
         return {
             "next_round": self.next_round,
             "layout": self.state.layout.fingerprint,
@@ -181,16 +181,18 @@ class RoundRunner:
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Continue where `save` was called."""
+        """Continue from a state that `save` returned."""
         if saved["layout"] != self.state.layout.fingerprint:
-            raise ConfigError("The checkpoint was written with another model.")
+            raise ConfigError(
+                "The checkpoint is of another model. Use the model of that run, or start a new run."
+            )
         before, now = saved["trainer"], self.state.trainer.name
         if before != now:
             self._tell(
-                f"This run was begun with the trainer '{before}' and goes on with '{now}': the "
-                "results will not be the same to the last digit as if it had not been interrupted."
+                f"This run started with the trainer '{before}' and continues with '{now}': the "
+                "last digits of its results differ from those of a run without interruption."
             )
         self.next_round = saved["next_round"]
-        self.state.enter(max(self.next_round - 1, 0))
+        self.state.load_data(max(self.next_round - 1, 0))
         self.state.restore(saved["state"])
         self._runtime.restore(saved["runtime"])

@@ -114,7 +114,7 @@ SCHEMAS = {
 
 
 YOUNGER = {"poisoned": False, "test_loss_other": math.nan, "test_accuracy_other": math.nan}
-"""Columns that older runs lack, and the values that stand for them."""
+"""Columns that older runs do not have, and the values to use instead."""
 
 
 def read_table(run: Path, name: str) -> pa.Table:
@@ -122,7 +122,7 @@ def read_table(run: Path, name: str) -> pa.Table:
     try:
         with suppress(FileNotFoundError):
             return _read(run, name)
-        # The run was joining its parts to one file.
+        # The run has joined its parts to one file meanwhile.
         return _read(run, name)
     except (OSError, pa.ArrowException) as error:
         raise StorageError(
@@ -139,10 +139,10 @@ def _read(run: Path, name: str) -> pa.Table:
 
 
 def read_file(path: Path, name: str, *, use_threads: bool = True) -> pa.Table:
-    """Return a table, or a part of it, from its file; columns that it lacks are filled in."""
+    """Return a table, or a part of it, from its file; missing columns of older runs are added."""
     table = pq.read_table(_open_file(path), schema=SCHEMAS[name], use_threads=use_threads)
     for place, column in enumerate(table.column_names):
-        # A column that is not in the file comes as nulls; single nulls are damage.
+        # A column that is not in the file has only nulls; some nulls mean damage.
         if column in YOUNGER and table[column].null_count == table.num_rows:
             filled = table[column].fill_null(YOUNGER[column])
             table = table.set_column(place, SCHEMAS[name].field(column), filled)
@@ -170,5 +170,5 @@ def parts_of(run: Path, name: str) -> list[Path]:
 
 
 def is_part(name: str) -> bool:
-    """Return whether a file has the name of a part; other files are not ours."""
+    """Return whether a file name is that of a part."""
     return _PART.fullmatch(name) is not None

@@ -26,20 +26,20 @@ class ScoreJob:
     metric: Metric
 
 
-Known = dict[tuple[int, int], tuple[float, float]]
-"""Loss and accuracy of (model, scorer), as far as they have been measured."""
+KnownScores = dict[tuple[int, int], tuple[float, float]]
+"""Known losses and accuracies, by (model, scorer)."""
 
 
-def measure(
-    state: ModelStore, score_jobs: Sequence[ScoreJob], known: Known | None = None
+def score_models(
+    state: ModelStore, score_jobs: Sequence[ScoreJob], known: KnownScores | None = None
 ) -> list[float]:
-    """Score all models together; NaN where a metric is undefined.
+    """Return the scores of all jobs; NaN where a metric is undefined.
 
-    Models in `known` are not evaluated again, and new evaluations are added to it.
+    Models in `known` are not evaluated again; new evaluations are added to it.
     """
     known = {} if known is None else known
     values = np.full(len(score_jobs), np.nan)
-    on_data = [n for n, q in enumerate(score_jobs) if q.metric in ("loss", "accuracy")]
+    on_data = [n for n, job in enumerate(score_jobs) if job.metric in ("loss", "accuracy")]
     _evaluate(state, ((score_jobs[n].model, score_jobs[n].scorer) for n in on_data), known)
     for n in on_data:
         loss, accuracy = known[score_jobs[n].model, score_jobs[n].scorer]
@@ -50,8 +50,8 @@ def measure(
     return [float(value) for value in values]
 
 
-def _evaluate(state: ModelStore, pairs: Iterable[tuple[int, int]], known: Known) -> None:
-    """Evaluate the models that are not known yet on their scorers' training data, all at once."""
+def _evaluate(state: ModelStore, pairs: Iterable[tuple[int, int]], known: KnownScores) -> None:
+    """Evaluate the unknown models on their scorers' training data, all together."""
     new = [pair for pair in dict.fromkeys(pairs) if pair not in known]
     jobs = [
         EvaluateJob(ModelReference("published", model), state.samples[scorer].train)
@@ -61,11 +61,11 @@ def _evaluate(state: ModelStore, pairs: Iterable[tuple[int, int]], known: Known)
         known[pair] = result.loss, result.accuracy
 
 
-def scores(
+def score_for_peer(
     state: ModelStore, scorer: int, models: Sequence[int], metric: Metric
 ) -> dict[int, float]:
-    """Return the scores of several models for one peer; undefined ones are left out."""
-    values = measure(state, [ScoreJob(model, scorer, metric) for model in models])
+    """Return one peer's scores of several models; undefined ones are left out."""
+    values = score_models(state, [ScoreJob(model, scorer, metric) for model in models])
     return {
         model: value for model, value in zip(models, values, strict=True) if not math.isnan(value)
     }
@@ -74,7 +74,7 @@ def scores(
 def _by_weights(
     state: ModelStore, job: ScoreJob, squares: dict[tuple[Metric, int], np.float64]
 ) -> float:
-    """Compare two models; squared lengths are kept for the next jobs, vectors are not."""
+    """Compare two models; squared lengths are kept in `squares` for the next jobs."""
     metric = job.metric
     one, other = (_vector(state, peer, metric) for peer in (job.model, job.scorer))
     if metric == "distance":
@@ -92,7 +92,9 @@ def _vector(state: ModelStore, peer: int, metric: Metric) -> Matrix:
         return published
     start = state.untrained if metric == "cosine-last-update" else state.initial
     if start is None:
-        raise StrategyError(f"A strategy scored by '{metric}' without naming it in `needs`.")
+        raise StrategyError(
+            f"A strategy scored by '{metric}', which its required_metrics() must return."
+        )
     change: Matrix = published - start[peer]
     return change
 
@@ -114,6 +116,6 @@ def distance(one: Matrix, other: Matrix) -> float:
 
 
 def _dot(one: Matrix, other: Matrix) -> np.float64:
-    """Return the scalar product in double precision, summed in one fixed order."""
+    """Return the scalar product in double precision, summed in a fixed order."""
     product: npt.NDArray[np.float64] = np.multiply(one, other, dtype=np.float64)
     return np.float64(product.sum())

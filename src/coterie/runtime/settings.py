@@ -27,7 +27,7 @@ class Absence(Settings):
     def _in_order(self) -> Self:
         if self.last_round < self.first_round:
             raise ValueError(
-                f"the last round ({self.last_round}) comes before the first ({self.first_round})"
+                f"last_round ({self.last_round}) is before first_round ({self.first_round})"
             )
         return self
 
@@ -39,11 +39,11 @@ class NetworkSettings(Settings):
     """
 
     offline_probability: float = Field(0.0, ge=0, le=1)
-    """How likely each peer is offline in each round."""
+    """The probability that a peer is offline in a round."""
     offline_trace: tuple[Absence, ...] = ()
     """Known absences, each as {peer: …, first_round: …, last_round: …}."""
     loss_probability: float = Field(0.0, ge=0, le=1)
-    """How likely each message is lost on its way."""
+    """The probability that a message is lost."""
 
     def check(self, num_peers: int) -> None:
         """Refuse absences of peers that do not exist."""
@@ -56,11 +56,11 @@ class NetworkSettings(Settings):
 
 
 class WatchSettings(Settings):
-    """Which similarities are recorded: true ones of watched peers, and the peers' own estimates.
+    """Which similarities are recorded: the true ones of watched peers, and the peers' estimates.
 
-    The true similarity to all other peers is measured for the watched peers, and takes time. The
-    estimates are in the tables of the strategies anyway. Neither changes a result. Strategies with
-    a server keep no estimates.
+    For each watched peer the true similarity to all other peers is measured, which takes time. The
+    estimates come from the tables of the strategies; strategies with a server have none. Recording
+    does not change results.
     """
 
     peers: tuple[Annotated[int, Field(ge=0)], ...] = ()
@@ -71,20 +71,20 @@ class WatchSettings(Settings):
         "inverse-distance",
         "cosine-gradients",
     )
-    """How similarity is measured."""
+    """The metrics of similarity."""
     alpha: float = Field(1.0, ge=0, le=1)
     """For cosine-gradients: the share of the last local training, see docs/algorithms.md."""
     every: int = Field(1, ge=1)
     """Rounds between measurements."""
     beliefs: int = Field(20, ge=0)
-    """About how many rounds the peers' estimates are recorded in, evenly spaced, and in the last;
-    0: never. With more than 100 peers, only as many peers as make 200,000 rows in 20 rounds."""
+    """The peers' estimates are recorded in about this many rounds, evenly spaced, and in the last;
+    0: never. With more than 100 peers only some are recorded: at most 10,000 rows a round."""
 
     @field_validator("peers", "metrics")
     @classmethod
     def _each_once(cls, values: tuple[int | str, ...]) -> tuple[int | str, ...]:
         if len(set(values)) != len(values):
-            raise ValueError("each may be named only once")
+            raise ValueError("each value can be in the list only once")
         return values
 
     def check(self, num_peers: int) -> None:
@@ -103,22 +103,22 @@ class SimulationSettings(Settings):
     rounds: int = Field(50, ge=0, le=2**31 - 1)
     """Rounds of exchange, merge and training, after the initial training, which is round 0."""
     seed: int = Field(0, ge=0)
-    """All random draws depend on it."""
+    """The seed of all random draws."""
     schedule: Literal["synchronous", "sequential"] = "synchronous"
-    """synchronous: all peers see the models of the round before; sequential: peers act in turn."""
+    """synchronous: all peers see the models of the round before; sequential: one peer at a time."""
     initialisation: Literal["common", "independent"] = "common"
     """Whether all peers start from the same random weights."""
     best: BestRule = "any"
-    """Whether merged models may become a peer's best, or only trained ones (the papers)."""
+    """any: merged models can also become a peer's best; trained: only trained ones (the papers)."""
     compare_bests: bool = False
-    """Whether the best by the other rule is kept and tested as well; takes memory and time."""
+    """Whether to also keep and test the best model by the other rule; takes memory and time."""
     best_by: BestBy = "loss"
     """How a peer's best model is chosen. loss: the lowest validation loss. accuracy: the highest
     validation accuracy, averaged over the last 5 validations (PENS). highest-accuracy: the highest
     single validation accuracy (Hagander & Ihre-Thomason 2024)."""
     patience: int | None = Field(None, ge=1)
-    """Rounds without a new best after which a peer stops; None: never. With best_by =
-    highest-accuracy they are rounds without a lower validation loss."""
+    """A peer stops after this many rounds without a new best model; never when not given. With
+    best_by = highest-accuracy: rounds without a lower validation loss."""
     test_every: int = Field(10, ge=1)
     """Rounds between tests; the last round, and the last before a shift, are always tested."""
     training: TrainingSettings = TrainingSettings()

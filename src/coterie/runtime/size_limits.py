@@ -7,7 +7,7 @@ import psutil
 from coterie.errors import ConfigError
 
 MAX_RUNS = 10_000
-"""How many runs one command may ask for."""
+"""The largest number of runs of one command."""
 MAX_THREADS = 1024
 """Threads or processes that may train at the same time."""
 VALUE_BYTES, ROW_BYTES = 4, 8
@@ -20,19 +20,19 @@ def check_number_of_runs(count: int, what: str) -> None:
     """Refuse too many runs."""
     if count > MAX_RUNS:
         raise ConfigError(
-            f"{what} are {count:,} runs; one command makes at most {MAX_RUNS:,}. Ask for fewer, or "
-            "split them into several commands."
+            f"{what} are {count:,} runs, but one command can have at most {MAX_RUNS:,}. Use fewer, "
+            "or several commands."
         )
 
 
 def check_models(
     num_peers: int, size: int, num_server_models: int = 0, *, compares_bests: bool = False
 ) -> None:
-    """Refuse more models of a size than memory holds."""
+    """Refuse more models than fit into memory."""
     per_peer = size * VALUE_BYTES * (MATRICES + compares_bests)
     needed = per_peer * num_peers + size * VALUE_BYTES * num_server_models
     fitting = _memory() // per_peer
-    advice = f"At most {fitting:,} such peers fit: lower peers.count, or use a smaller model."
+    advice = f"At most {fitting:,} such peers fit. Lower peers.count, or use a smaller model."
     if num_server_models * size * VALUE_BYTES > _memory():
         advice = "Lower the number of models of the server."
     check_memory(
@@ -45,7 +45,7 @@ def check_models(
 
 
 def check_epochs(epochs: int, train_size: int, key: str) -> None:
-    """Refuse more epochs than memory holds an order of samples for."""
+    """Refuse more epochs than those whose order of samples fits into memory."""
     check_memory(
         epochs * train_size * ROW_BYTES,
         f"{key} = {epochs:,}: the order of {train_size:,} samples in all epochs",

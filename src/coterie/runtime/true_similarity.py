@@ -1,6 +1,6 @@
-"""Measures how similar all other peers really are to watched peers.
+"""Measures the true similarity of all other peers to watched peers.
 
-It is the similarity that the peer would have measured, had it fetched all models in this round.
+It is the similarity that the peer would measure if it fetched all models in this round.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.runtime.model_store import ModelStore
-from coterie.runtime.scoring import scores
+from coterie.runtime.scoring import score_for_peer
 from coterie.runtime.settings import WatchSettings
 from coterie.strategies.parts.similarity import (
     Scores,
@@ -55,19 +55,19 @@ def true_similarities(
 def _similarities(state: ModelStore, peer: int, similarity: Similarity, alpha: float) -> Scores:
     others = (other for other in range(state.num_peers) if other != peer)
     offers = [Offer(other, len(state.samples[other].train), {}) for other in others]
-    return _answered(state, peer, measure_similarities(offers, similarity, alpha))
+    return _answer_requests(state, peer, measure_similarities(offers, similarity, alpha))
 
 
-def _answered(state: ModelStore, scorer: int, measuring: SimilarityPlan) -> Scores:
+def _answer_requests(state: ModelStore, scorer: int, plan: SimilarityPlan) -> Scores:
     """Answer the requests of a measurement without a network; return its result."""
     answer: Scores | None = None
     while True:
         try:
-            request = measuring.send(answer)
+            request = plan.send(answer)
         except StopIteration as done:
             result: Scores = done.value
             return result
         if not isinstance(request, Score):
-            raise TypeError(f"A measuring asked for {request!r}; only Score can be answered here.")
+            raise TypeError(f"A measurement yielded {request!r}, but only Score is possible here.")
         models = [offer.peer for offer in request.offers]
-        answer = scores(state, scorer, models, request.metric)
+        answer = score_for_peer(state, scorer, models, request.metric)

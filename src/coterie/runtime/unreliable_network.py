@@ -9,8 +9,8 @@ from coterie.randomness import generator
 from coterie.runtime.settings import NetworkSettings
 
 
-class Network:
-    """Draws failures from keyed generators: the same for every strategy and on every resume."""
+class UnreliableNetwork:
+    """Draws failures from generators with keys: equal for all strategies and after a resume."""
 
     def __init__(self, settings: NetworkSettings, num_peers: int, seed: int) -> None:
         self._settings = settings
@@ -19,8 +19,8 @@ class Network:
         self._round = 0
         self._losses: dict[int, np.random.Generator] = {}
 
-    def begin(self, round_number: int) -> npt.NDArray[np.bool_]:
-        """Start a round; return the peers that are online, (K,). All are in round 0."""
+    def start_round(self, round_number: int) -> npt.NDArray[np.bool_]:
+        """Start a round; return the peers that are online, (K,). In round 0 all are."""
         self._round = round_number
         self._losses.clear()
         online = np.ones(self._num_peers, dtype=bool)
@@ -34,8 +34,8 @@ class Network:
                 online[absence.peer] = False
         return online
 
-    def delivers(self, asker: int) -> bool:
-        """Decide whether the asker's next message gets through."""
+    def draw_delivery(self, asker: int) -> bool:
+        """Return whether the asker's next message arrives."""
         if self._settings.loss_probability == 0:
             return True
         if asker not in self._losses:

@@ -31,10 +31,7 @@ class Guess:
 
 
 def find_warnings(simulation: Simulation, metrics: pa.Table) -> tuple[str, ...]:
-    """Return warnings, one sentence or two each, about a finished run.
-
-    The initial models replace the working models.
-    """
+    """Return warnings about a finished run; its working models are replaced by the initial ones."""
     if simulation.settings.rounds == 0:
         return (
             "The run has no rounds, so peers exchanged nothing: these are the models before the "
@@ -48,7 +45,7 @@ def find_warnings(simulation: Simulation, metrics: pa.Table) -> tuple[str, ...]:
 
 
 def best_guess(simulation: Simulation, honest: npt.NDArray[np.bool_]) -> Guess:
-    """Return the result of guessing on the peers' test data: the most common label, or the mean."""
+    """Return the result of guessing the most common label, or the mean, on the test data."""
     known: dict[tuple[int, int, int, int], tuple[float, int]] = {}
     values = []
     for peer in np.flatnonzero(honest):
@@ -58,14 +55,14 @@ def best_guess(simulation: Simulation, honest: npt.NDArray[np.bool_]) -> Guess:
             known[key] = (_guessed(simulation, samples), len(samples))
         values.append(known[key][0])
     value, count = float(np.mean(values)), sum(size for _, size in known.values())
-    if simulation.world.is_classification:
+    if simulation.datasets.is_classification:
         return Guess(value, math.sqrt(value * (1 - value) / count))
     return Guess(value, value * math.sqrt(2 / count))
 
 
 def _guessed(simulation: Simulation, samples: Samples) -> float:
-    targets = simulation.world.pools[samples.pool].targets[samples.rows()]
-    if simulation.world.is_classification:
+    targets = simulation.datasets.pools[samples.pool].targets[samples.rows()]
+    if simulation.datasets.is_classification:
         return float(np.bincount(targets).max() / len(targets))
     return float(targets.var(dtype=np.float64))
 
@@ -76,17 +73,17 @@ def _about_guessing(
     guess = best_guess(simulation, honest)
     last = metrics.filter(pc.equal(metrics["round"], pc.max(metrics["round"])))
     names = ("test_accuracy", "its most common label", ".1%")
-    if not simulation.world.is_classification:
+    if not simulation.datasets.is_classification:
         names = ("test_loss", "its mean", ".4g")
     column, constant, form = names
     reached = float(np.nanmean(_known(last[column].to_numpy())))
-    gain = reached - guess.value if simulation.world.is_classification else guess.value - reached
+    gain = reached - guess.value if simulation.datasets.is_classification else guess.value - reached
     if math.isnan(gain) or gain > DEVIATIONS * guess.error:
         return None
-    what = "accuracy" if simulation.world.is_classification else "squared error"
+    what = "accuracy" if simulation.datasets.is_classification else "squared error"
     return (
         f"These models are not clearly better than guessing: on test data their mean {what} is "
-        f"{reached:{form}}, and for each peer {constant} alone reaches {guess.value:{form}}. "
+        f"{reached:{form}}, and guessing {constant} for each peer reaches {guess.value:{form}}. "
         f"Check {_suspects(simulation)}."
     )
 

@@ -1,4 +1,4 @@
-"""Answers the requests of strategies with a server, the baselines with a server in the middle."""
+"""Runs strategies with a server: answers their requests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Answer: TypeAlias = dict[int, float] | dict[int, list[float]] | None
 
 
 class ServerRuntime:
-    """Runs the rounds of a server; clients only train the models they are sent."""
+    """Runs the rounds of a server; clients train the models that it sends."""
 
     def __init__(self, state: ModelStore, strategy: ServerStrategy) -> None:
         self._state = state
@@ -58,10 +58,10 @@ class ServerRuntime:
         self._finish(now, now.active_peers)
 
     def record_estimates(self, now: Round) -> None:
-        """Record nothing: clients keep no estimates of each other."""
+        """Record nothing: clients have no estimates of each other."""
 
     def serve_best(self, peers: Peers) -> None:
-        """Publish nothing: a stopped client just keeps its best model."""
+        """Publish nothing: a stopped client keeps its best model."""
 
     def save(self) -> dict[str, Any]:
         """Return what must survive between rounds, as plain data."""
@@ -105,7 +105,7 @@ class ServerRuntime:
         state.record_training_losses(now, dict(zip(clients, losses, strict=True)))
         returned = {}
         for client in clients:
-            delivered = state.network.delivers(client)
+            delivered = state.network.draw_delivery(client)
             now.exchanges.add("upload", SERVER, client, size, delivered)
             if delivered:
                 returned[client] = float(len(state.samples[client].train))
@@ -114,7 +114,7 @@ class ServerRuntime:
     def _score_clients(self, now: Round, request: ScoreClients) -> dict[int, list[float]]:
         state = self._state
         models = range(len(state.server))
-        # All downloads are made, and counted, even if one of them is lost.
+        # All downloads are made and counted, even if one is lost.
         arrived = {
             client: [self._download(now, client) for _ in models] for client in request.clients
         }
@@ -132,7 +132,7 @@ class ServerRuntime:
 
     def _download(self, now: Round, client: int) -> bool:
         """Send a client one model; return whether it arrived."""
-        delivered = self._state.network.delivers(client)
+        delivered = self._state.network.draw_delivery(client)
         size = self._state.layout.num_bytes
         now.exchanges.add("download", client, SERVER, size, delivered)
         return delivered
@@ -162,7 +162,7 @@ class ServerRuntime:
             state.record_training_losses(now, dict.fromkeys(peers, loss))
 
     def _finish(self, now: Round, peers: Peers) -> None:
-        """Give every peer its server model and validate it there."""
+        """Give each peer its server model, and validate it."""
         for peer in peers:
             model = self.strategy.model_of(int(peer), self._truth(now.truth))
             self._state.current[peer] = self._state.server[model]

@@ -1,4 +1,4 @@
-"""The runtime of simulated peers: steps them together and answers equal requests at once."""
+"""The runtime of simulated peers: advances them together, and answers equal requests together."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from coterie.learning.trainer import Matrix, ModelReference
 from coterie.randomness import generator
 from coterie.runtime.best_models import Peers
 from coterie.runtime.driver import NUMBER_BYTES, Answers, Runtime
-from coterie.runtime.estimates import recorded_peers
+from coterie.runtime.estimate_records import recorded_peers
 from coterie.runtime.exchange_log import message_bytes
 from coterie.runtime.model_store import ModelStore
 from coterie.runtime.round import Round
-from coterie.runtime.scoring import Known, ScoreJob, measure
+from coterie.runtime.scoring import KnownScores, ScoreJob, score_models
 from coterie.runtime.true_similarity import true_similarities, watched_measurements
 from coterie.strategies.requests import (
     AskScore,
@@ -32,20 +32,20 @@ from coterie.strategies.strategy import Strategy
 
 
 class PeerRuntime(Runtime):
-    """Runs the rounds of many peers; each strategy sees what a real peer would see."""
+    """Runs the rounds of many peers; each strategy sees only what a real peer sees."""
 
     def __init__(self, state: ModelStore, strategies: list[Strategy]) -> None:
         super().__init__(state, strategies)
         state.settings.watch.check(state.num_peers)
         asked = (strategy.required_metrics() for strategy in strategies)
         state.keep_for(watched_measurements(state.settings.watch).union(*asked))
-        self._recorded = recorded_peers(state.world.clusters(0))
+        self._recorded = recorded_peers(state.datasets.clusters(0))
         self._inboxes: list[dict[int, Matrix]] = [{} for _ in strategies]
-        self._told: list[dict[int, float]] = [{} for _ in strategies]
-        self._being_told: list[dict[int, float]] = [{} for _ in strategies]
+        self._reports: list[dict[int, float]] = [{} for _ in strategies]
+        self._new_reports: list[dict[int, float]] = [{} for _ in strategies]
         """Reports of this round, which arrive in the next."""
-        # PENS asks the same peers several times within a round: one evaluation answers them all.
-        self._evaluated: Known = {}
+        # PENS asks the same peers several times in a round; one evaluation is enough.
+        self._evaluated: KnownScores = {}
 
     def _known(self) -> Peers:
         return self._all_peers
@@ -56,44 +56,44 @@ class PeerRuntime(Runtime):
     def _recorded_peers(self) -> Peers:
         return self._recorded
 
-    def _watch(self, now: Round) -> None:
+    def _record_true_similarities(self, now: Round) -> None:
         watch = self._state.settings.watch
         if watch.peers and now.number % watch.every == 0:
             now.similarities = true_similarities(self._state, now.clusters)
 
     def _run(self, now: Round) -> None:
-        self._watch(now)
+        self._record_true_similarities(now)
         active = now.active_peers
         if self._state.settings.schedule == "synchronous":
-            self._turn(now, active)
+            self._take_turn(now, active)
             # Pushed models that were not received are lost at the end of the round.
             self._inboxes = [{} for _ in self._inboxes]
             self._deliver_reports()
             return
         for peer in generator(self._state.settings.seed, "order", now.number).permutation(active):
-            self._turn(now, np.array([peer]))
+            self._take_turn(now, np.array([peer]))
             self._deliver_reports()
 
     def _deliver_reports(self) -> None:
         """Deliver the reports of this round."""
-        for told, new in zip(self._told, self._being_told, strict=True):
-            told.update(new)
+        for reports, new in zip(self._reports, self._new_reports, strict=True):
+            reports.update(new)
             new.clear()
 
-    def _turn(self, now: Round, peers: Peers) -> None:
+    def _take_turn(self, now: Round, peers: Peers) -> None:
         self._drive(now, peers)
         self._finish(now, peers)
         self._evaluated.clear()
 
     def _keep_untrained(self, now: Round, peer: int) -> None:
         poisoning = self._state.poisoning
-        if not poisoning.is_stale(peer, now.number):  # its update is as old as its model
+        if not poisoning.is_stale(peer, now.number):  # a stale peer's update is old, too
             super()._keep_untrained(now, peer)
-        poisoning.note_merged(peer, now.number, self._state.current[peer])
+        poisoning.keep_merged(peer, now.number, self._state.current[peer])
 
     def _release(self, now: Round, peers: Peers) -> None:
         state = self._state
-        forges = state.poisoning.forges(now.number)[peers]
+        forges = state.poisoning.forging_peers(now.number)[peers]
         super()._release(now, peers[~forges])
         for peer in peers[forges].tolist():
             state.poisoning.forge(peer, now.number, state.current[peer], state.published[peer])
@@ -105,7 +105,7 @@ class PeerRuntime(Runtime):
         other = sender if asker == receiver else receiver
         if not now.online[other]:
             return False
-        delivered = self._state.network.delivers(asker)
+        delivered = self._state.network.draw_delivery(asker)
         size = self._state.layout.num_bytes + extra_bytes
         now.exchanges.add(kind, receiver, sender, size, delivered)
         return delivered
@@ -139,7 +139,7 @@ class PeerRuntime(Runtime):
         for peer, request in requests.items():
             for offer in request.offers:
                 if offer.peer not in self._fetched[peer]:
-                    raise self._broken(now, peer, f"scored peer {offer.peer} without a fetch")
+                    raise self._rule_broken(now, peer, f"scored peer {offer.peer} without a fetch")
                 jobs.append(ScoreJob(offer.peer, scorer=peer, metric=request.metric))
                 places.append((peer, offer.peer))
         return self._measure(requests, jobs, places)
@@ -158,7 +158,7 @@ class PeerRuntime(Runtime):
         self, requests: Iterable[int], jobs: list[ScoreJob], places: list[tuple[int, int]]
     ) -> Answers:
         answers: dict[int, dict[int, float]] = {peer: {} for peer in requests}
-        values = measure(self._state, jobs, self._evaluated)
+        values = score_models(self._state, jobs, self._evaluated)
         for (peer, other), value in zip(places, values, strict=True):
             if not math.isnan(value):
                 answers[peer][other] = value
@@ -170,7 +170,7 @@ class PeerRuntime(Runtime):
             for receiver in request.peers:
                 if self._transmit(now, "push", peer, receiver, peer):
                     model = self._state.published[peer]
-                    # In turn, a published model may change before the receiver's turn comes.
+                    # In a sequential round the model may change before the receiver's turn.
                     in_turn = self._state.settings.schedule == "sequential"
                     self._inboxes[receiver][peer] = model.copy() if in_turn else model
         return {}
@@ -191,15 +191,15 @@ class PeerRuntime(Runtime):
         for peer, request in requests.items():
             self._check_targets(now, peer, request)
             for other, value in request.values.items():
-                if now.online[other] and self._state.network.delivers(peer):
+                if now.online[other] and self._state.network.draw_delivery(peer):
                     now.exchanges.add_reply_bytes(peer, other, NUMBER_BYTES)
-                    self._being_told[other][peer] = float(value)
+                    self._new_reports[other][peer] = float(value)
         return {}
 
     def _receive_reports(self, now: Round, requests: dict[int, ReceiveReports]) -> Answers:
         answers: Answers = {}
         for peer in requests:
-            answers[peer], self._told[peer] = self._told[peer], {}
+            answers[peer], self._reports[peer] = self._reports[peer], {}
         return answers
 
     def save(self) -> dict[str, Any]:
@@ -207,7 +207,7 @@ class PeerRuntime(Runtime):
         inboxes = [
             {str(sender): model for sender, model in inbox.items()} for inbox in self._inboxes
         ]
-        told = [{str(teller): value for teller, value in each.items()} for each in self._told]
+        told = [{str(teller): value for teller, value in each.items()} for each in self._reports]
         poisoned = self._state.poisoning.save(self._state.published)
         return {**super().save(), "inboxes": inboxes, "told": told, "poisoned": poisoned}
 
@@ -218,6 +218,6 @@ class PeerRuntime(Runtime):
         self._inboxes = [
             {int(sender): model for sender, model in inbox.items()} for inbox in saved["inboxes"]
         ]
-        self._told = [
+        self._reports = [
             {int(teller): float(value) for teller, value in each.items()} for each in saved["told"]
         ]

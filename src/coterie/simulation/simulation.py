@@ -1,4 +1,4 @@
-"""The simulator: thousands of peers on one machine, round by round."""
+"""The simulator of many peers on one computer."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from torch import nn
 
 from coterie.attacks.poisoning import check_poison
-from coterie.data.peer_datasets import World
+from coterie.data.peer_datasets import PeerDatasets
 from coterie.errors import only_peers
-from coterie.learning.choice import Tell
+from coterie.learning.trainer_choice import Tell
 from coterie.runtime.check_targets import check_targets
 from coterie.runtime.model_store import ModelStore
 from coterie.runtime.round_runner import AnyRuntime, RoundRunner
@@ -21,11 +21,11 @@ from coterie.strategies.strategy import Strategy
 
 
 class Simulation(RoundRunner):
-    """All peers of a run in one process, by their own strategies or by a server's."""
+    """All peers of a run in one process, each with its strategy, or with a server."""
 
     def __init__(
         self,
-        world: World,
+        datasets: PeerDatasets,
         build: Callable[[], nn.Module],
         make_strategy: Callable[[], Strategy | ServerStrategy],
         settings: SimulationSettings,
@@ -33,28 +33,28 @@ class Simulation(RoundRunner):
         threads: int = 1,
         tell: Tell = print,
     ) -> None:
-        """Make everything ready for round 0."""
+        """Prepare round 0."""
         first = make_strategy()
-        _tell_lowered(first.lower_defaults(world.num_peers), world.num_peers, tell)
-        check_world(world, first, settings)
+        _tell_lowered(first.lower_defaults(datasets.num_peers), datasets.num_peers, tell)
+        check_simulation(datasets, first, settings)
 
         def make_runtime(state: ModelStore) -> AnyRuntime:
             if isinstance(first, ServerStrategy):
                 return ServerRuntime(state, first)
-            strategies = _for_every_peer(make_strategy, world.num_peers)
-            return PeerRuntime(state, state.poisoning.impostors(strategies))
+            strategies = _for_every_peer(make_strategy, datasets.num_peers)
+            return PeerRuntime(state, state.poisoning.wrap_strategies(strategies))
 
-        super().__init__(world, build, first, settings, make_runtime, threads=threads, tell=tell)
+        super().__init__(datasets, build, first, settings, make_runtime, threads=threads, tell=tell)
 
 
-def check_world(
-    world: World, strategy: Strategy | ServerStrategy, settings: SimulationSettings
+def check_simulation(
+    datasets: PeerDatasets, strategy: Strategy | ServerStrategy, settings: SimulationSettings
 ) -> None:
-    """Refuse what cannot work with these peers and targets."""
-    strategy.check(world.num_peers)
-    settings.network.check(world.num_peers)
-    check_poison(settings.poison, world, strategy, settings.seed)
-    check_targets(world, strategy, settings)
+    """Refuse a strategy or settings that do not fit the peers and targets."""
+    strategy.check(datasets.num_peers)
+    settings.network.check(datasets.num_peers)
+    check_poison(settings.poison, datasets, strategy, settings.seed)
+    check_targets(datasets, strategy, settings)
 
 
 def _for_every_peer(
@@ -67,7 +67,7 @@ def _for_every_peer(
 
 
 def _tell_lowered(lowered: Mapping[str, int], num_peers: int, tell: Tell) -> None:
-    """Say that defaults are larger than the network."""
+    """Show which defaults were lowered for a small network."""
     if lowered:
         options = " and ".join(f"strategy.{name} = {value}" for name, value in lowered.items())
         tell(f"{only_peers(num_peers)}: {options} instead of the default.")

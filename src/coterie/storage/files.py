@@ -1,8 +1,8 @@
-"""Writing files so that neither a crash nor a full disk nor a power cut leaves half a file behind.
+"""Writes files atomically: no crash, full disk or power cut leaves a partial file.
 
-A file is forced onto the disk before it gets its name, and its folder afterwards: only then does
-the name outlive a power cut. Making a folder and deleting a file change the folder around them,
-which is then forced onto the disk too.
+The content of a file is synced to the disk before the file gets its name, and the folder after it:
+only then does the name survive a power cut. Creating a folder and deleting a file change the parent
+folder, so that is synced too.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ except ImportError:
 
 LOCK = ".lock"
 PARTIAL = ".partial"
-"""The ending of files that are still being written; whatever bears it may be deleted."""
+"""The suffix of files that are still being written; leftovers with it may be deleted."""
 
 LARGEST_SMALL = 16 * 2**20
-"""How many bytes settings, lists of runs and summaries may have."""
+"""The largest size in bytes of settings, lists of runs and summaries."""
 _CANNOT_SYNC = (errno.EINVAL, errno.EBADF, errno.ENOTSUP)
-"""What file systems answer that cannot sync a folder, such as some network drives."""
+"""Errors of file systems that cannot sync a folder, such as some network drives."""
 
 
 def write_atomically(
@@ -36,24 +36,21 @@ def write_atomically(
     write: Callable[[BinaryIO], str],
     *,
     private: bool = False,
-    lasting: bool = True,
+    durable: bool = True,
 ) -> Path:
-    """Let `write` fill a new file and name it; it appears in the folder whole or not at all.
+    """Write a complete file or none; `write` fills it and returns its name.
 
-    A private file can be read by its owner only, from the moment on when it exists. One that need
-    not last is not forced onto the disk: a power cut may lose it.
+    A private file can be read only by its owner, from its creation on. A file that is not durable
+    is not synced: a power cut may lose it.
     """
-    path = _write(folder, write, private=private, lasting=lasting)
-    if lasting:
+    path = _write(folder, write, private=private, durable=durable)
+    if durable:
         _sync_folders([folder])
     return path
 
 
 def write_together(files: Iterable[tuple[Path, Callable[[BinaryIO], str]]]) -> None:
-    """Write files into folders as `write_atomically` does; their names are forced down together.
-
-    That costs little more than for a single one.
-    """
+    """Write files as `write_atomically` does, with one sync per folder, which is faster."""
     folders = []
     for folder, write in files:
         _write(folder, write)
@@ -62,16 +59,16 @@ def write_together(files: Iterable[tuple[Path, Callable[[BinaryIO], str]]]) -> N
 
 
 def _write(
-    folder: Path, write: Callable[[BinaryIO], str], *, private: bool = False, lasting: bool = True
+    folder: Path, write: Callable[[BinaryIO], str], *, private: bool = False, durable: bool = True
 ) -> Path:
-    """Write a file whole or not at all; its name is not forced onto the disk."""
+    """Write a complete file or none; the folder is not synced."""
     partial = folder / f"{os.getpid()}{PARTIAL}"
-    with explained(f"write to {folder}"):
+    with explain_errors(f"write to {folder}"):
         try:
             with open(partial, "wb", opener=_open_private if private else None) as file:
                 name = write(file)
                 file.flush()
-                if lasting:
+                if durable:
                     os.fsync(file.fileno())
             partial.replace(folder / name)
         finally:
@@ -80,84 +77,81 @@ def _write(
 
 
 def _open_private(path: str, flags: int) -> int:
-    """Open a new file of mode 0600; one that is there may have been opened by others before."""
+    """Open a new file of mode 0600; an old one may already be open elsewhere."""
     Path(path).unlink(missing_ok=True)
     return os.open(path, flags | os.O_EXCL, 0o600)
 
 
-def write_text(path: Path, text: str, *, private: bool = False, lasting: bool = True) -> None:
+def write_text(path: Path, text: str, *, private: bool = False, durable: bool = True) -> None:
     """Write a small text file atomically."""
 
     def fill(file: BinaryIO) -> str:
-        # Names of files need not be text; what is not is written as \\udc….
+        # Texts can hold names of files that are not valid Unicode; those bytes become \\udc….
         file.write(text.encode(errors="backslashreplace"))
         return path.name
 
-    write_atomically(path.parent, fill, private=private, lasting=lasting)
+    write_atomically(path.parent, fill, private=private, durable=durable)
 
 
 def read_small(path: Path, largest: int = LARGEST_SMALL) -> bytes:
-    """Return the contents of a file that is small unless it is damaged."""
-    with explained(f"read {path}"), path.open("rb") as file:
+    """Return the content of a small file; a large one is damaged."""
+    with explain_errors(f"read {path}"), path.open("rb") as file:
         content = file.read(largest + 1)
     if len(content) > largest:
         raise StorageError(
-            f"{path} is damaged: it has more than {largest // 2**20} MiB, far more than any file "
-            "of this name."
+            f"{path} is damaged: it has more than {largest // 2**20} MiB, but files of this name "
+            "are small."
         )
     return content
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder, and its parents, unless it is there."""
-    with explained(f"create the folder {path}"):
+    """Create a folder and its parents, if they do not exist."""
+    with explain_errors(f"create the folder {path}"):
         missing = [each for each in (path, *path.parents) if not each.exists()]
         path.mkdir(parents=True, exist_ok=True)
     _sync_folders(each.parent for each in missing)
 
 
-def open_folder(path: Path) -> None:
-    """Create a folder, or clear an old one of what a killed process left half written."""
+def prepare_folder(path: Path) -> None:
+    """Create a folder, and delete partial files that a killed process left there."""
     make_folder(path)
-    with explained(f"tidy up {path}"):
+    with explain_errors(f"delete partial files in {path}"):
         for leftover in path.glob(f"*{PARTIAL}"):
             leftover.unlink()
 
 
-def remove_files(paths: Iterable[Path], *, lasting: bool = True) -> None:
-    """Delete files; one that is gone is left out.
-
-    A power cut does not bring them back, unless that need not last.
-    """
+def remove_files(paths: Iterable[Path], *, durable: bool = True) -> None:
+    """Delete files that exist; if durable, a power cut does not bring them back."""
     folders = []
     for path in paths:
-        with explained(f"delete {path}"):
+        with explain_errors(f"delete {path}"):
             path.unlink(missing_ok=True)
         folders.append(path.parent)
-    if lasting:
+    if durable:
         _sync_folders(folders)
 
 
 def sync_everything() -> None:
-    """Force everything onto the disk; faster than one by one for thousands of small files."""
+    """Sync all file systems, which is faster than file by file for thousands of small files."""
     if hasattr(os, "sync"):  # not on Windows
         os.sync()
 
 
 def _sync_folders(folders: Iterable[Path]) -> None:
-    """Force the names in folders onto the disk."""
+    """Sync folders, so that the names in them survive a power cut."""
     for folder in dict.fromkeys(folders):
-        with explained(f"write to {folder}"):
+        with explain_errors(f"write to {folder}"):
             _sync_folder(folder)
 
 
 def _sync_folder(folder: Path) -> None:
-    """Force the names in a folder onto the disk, where the system can do that."""
-    if not hasattr(os, "O_DIRECTORY"):  # Windows, which cannot open a folder
+    """Sync a folder, where the system can."""
+    if not hasattr(os, "O_DIRECTORY"):  # Windows cannot open a folder
         return
     try:
         opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except PermissionError:  # it may be written to but not read
+    except PermissionError:  # the folder can be written to but not read
         return
     try:
         os.fsync(opened)
@@ -169,39 +163,38 @@ def _sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Keep other processes out of a folder; the lock dies with its holder, even by kill -9."""
-    if fcntl is None:  # Windows has other locks, and no forked workers either
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Lock a folder against other processes; the lock ends with this process, even by kill -9."""
+    if fcntl is None:  # Windows has no such locks, and no forked workers
         yield
         return
-    with explained(f"lock {folder}"):
+    with explain_errors(f"lock {folder}"):
         file = (folder / LOCK).open("w")
     with file:
         try:
-            # Not flock, which forked workers would hold on to for a moment after a kill.
+            # Not flock: forked workers would keep it for a moment after a kill.
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise StorageError(
-                f"Another process is running what is in {folder}. Wait until it has finished, or "
-                "stop it first."
+                f"Another process is using {folder}. Wait until it has finished, or stop it."
             ) from None
         yield
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether another process is at work in a folder."""
+    """Whether another process has locked a folder."""
     if fcntl is None or not (folder / LOCK).exists():
         return False
     try:
-        with locked(folder):
+        with lock_folder(folder):
             return False
     except StorageError:
         return True
 
 
 @contextmanager
-def explained(what: str) -> Iterator[None]:
-    """Turn operating system errors into errors for people."""
+def explain_errors(what: str) -> Iterator[None]:
+    """Turn an OSError into a StorageError: "Cannot {what}: …", with advice."""
     try:
         yield
     except OSError as error:
@@ -209,7 +202,7 @@ def explained(what: str) -> Iterator[None]:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return what an error says, for people: without numbers and names of Python's."""
+    """Return the message of an error, without error numbers and Python names."""
     text = error.strerror if isinstance(error, OSError) else str(error)
     text = (text or "").removeprefix("Error while deserializing header: ")  # of safetensors
     return (text or str(error)).rstrip(".") or type(error).__name__
@@ -218,8 +211,8 @@ def reason_of(error: BaseException) -> str:
 def _reason(error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return (
-            f"{error.strerror}. Make room on the disk, or choose another folder (--out or "
-            "--folder); what was saved before is intact."
+            f"{error.strerror}. Free some space, or choose another folder (--out or --folder). "
+            "Files that were saved before are intact."
         )
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"{error.strerror}. Choose a folder you may write to (--out or --folder)."

@@ -1,7 +1,7 @@
-"""Arrays in the safetensors format, without a copy of them in memory.
+"""Writes and reads arrays in the safetensors format, without copying them.
 
-The library's own writer copies every array once more, and its reader copies what it returns, which
-at thousands of models is more than there may be. What is read is checked by the library.
+The library's own writer and reader copy every array; with thousands of models there may be no
+memory for that. The library still checks each file that is read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 
 from coterie.errors import StorageError
-from coterie.storage.files import explained
+from coterie.storage.files import explain_errors
 
 DTYPES = {
     "float64": "F64", "float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32",
@@ -55,11 +55,11 @@ def write_tensors(
 
 
 def map_tensor(path: Path, name: str) -> npt.NDArray[Any]:
-    """Return an array of a file, read-only; it comes into memory only as far as it is used."""
+    """Return an array of a file, memory-mapped and read-only."""
     try:
-        with explained(f"read {path}"):
+        with explain_errors(f"read {path}"):
             with safe_open(path, framework="numpy") as checked:
-                # The library has checked that sizes and places fit each other and the file.
+                # Opening it has checked that the sizes and positions fit the file.
                 checked.get_slice(name)
             with path.open("rb") as file:
                 length = int.from_bytes(file.read(8), "little")

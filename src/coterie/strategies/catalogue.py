@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from coterie.errors import ConfigError, in_plain_words, nearest
+from coterie.errors import ConfigError, simplify, suggest
 from coterie.settings import check_integers
 from coterie.strategies.dac import DAC
 from coterie.strategies.delusional_oracle import DelusionalOracle
@@ -78,13 +78,13 @@ def make_strategy(name: str, options: Mapping[str, Any] | None = None) -> Strate
     coterie.errors.ConfigError: There is no strategy 'dak'. Did you mean 'dac'? ...
     """
     if name not in STRATEGIES:
-        raise ConfigError(f"There is no strategy '{name}'.{nearest(name, STRATEGIES)}")
+        raise ConfigError(f"There is no strategy '{name}'.{suggest(name, STRATEGIES)}")
     kind = STRATEGIES[name]
     known = kind().options()
     for option in options or {}:
         if option not in known:
             raise ConfigError(
-                f"Strategy '{name}' has no option '{option}'.{nearest(option, known)}"
+                f"Strategy '{name}' has no option '{option}'.{suggest(option, known)}"
             )
     made = _checked(kind, options or {})
     made.mark_given(options or {})
@@ -110,6 +110,6 @@ def _checked(kind: Any, options: Mapping[str, Any]) -> Strategy | ServerStrategy
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise ConfigError(
-            f"strategy.{where} = {first['input']!r} cannot be used: {in_plain_words(first['msg'])}."
+            f"strategy.{where} = {first['input']!r} cannot be used: {simplify(first['msg'])}."
         ) from None
     return made

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coterie.data.drift import NoDrift
-from coterie.errors import ConfigError, nearest
+from coterie.errors import ConfigError, suggest
 from coterie.experiments.config import RunConfig, apply_changes
 from coterie.experiments.presets import find_preset
 from coterie.experiments.presets.preset import Preset, Variant
@@ -114,7 +114,7 @@ class Study:
             if name not in known:
                 raise ConfigError(
                     f"--only {name}: the study {self.name} has no group or setting of this name."
-                    f"{nearest(name, known)}"
+                    f"{suggest(name, known)}"
                 )
         return [each for each in self.settings if not only or {each.name, each.group} & {*only}]
 
@@ -164,13 +164,13 @@ def _check_requested(
     for label in labels or ():
         if label not in known:
             raise ConfigError(
-                f"--strategy {label}: no setting compares this strategy.{nearest(label, known)}"
+                f"--strategy {label}: no setting compares this strategy.{suggest(label, known)}"
             )
     requested = [variant for variant in variants if labels is None or variant.label in labels]
     for key in changes:
         if not any(variant.accepts(key) for variant in requested):
             options = {f"strategy.{name}" for variant in requested for name in variant.options()}
-            raise ConfigError(f"--set {key}: no strategy has this option.{nearest(key, options)}")
+            raise ConfigError(f"--set {key}: no strategy has this option.{suggest(key, options)}")
 
 
 def _closer_shifts(config: RunConfig, given: Mapping[str, Any]) -> dict[str, int]:

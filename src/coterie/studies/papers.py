@@ -19,9 +19,20 @@ STEP = 50
 """Rounds between the shifts of HAST's settings, which has 200: all ten steps, in a quarter."""
 TRAIN_SIZES = (50, 100, 200, 300, 400)
 """Training images per peer in figure 2 of the DAC paper."""
+FEW_TRAIN_SIZES = (10, 25, 50, 100, 200, 400)
+"""Training images per peer in figures 4.10 and 4.11 of the thesis."""
 TAUS = (1, 5, 10, 30, 100, 300)
 """Temperatures around the published one, as in figure 3 of the DAC paper."""
+FACTORS = (0.03, 0.1, 0.3, 1, 3, 10)
+"""Times the published temperature, which is between 1 and 10,000 in the thesis."""
 FIGURE_ROWS = ("local", "random", "oracle", "dac")
+THESIS_ROWS = ("local", "random", "oracle", "dac-inverse-loss")
+THESIS_METRICS = (
+    "dac-inverse-loss",
+    "dac-cosine-gradients",
+    "dac-cosine-weights",
+    "dac-inverse-distance",
+)
 DEPTHS = (1, 2, 3, 4, 5)
 HAST_SETTINGS = (
     "hast-cifar-labels2",
@@ -88,26 +99,45 @@ def _depths() -> Setting:
     return _setting("hast-depth", preset, variants, {"drift.every": STEP, "rounds": 10 * STEP})
 
 
-def _train_sizes() -> Setting:
-    """Return accuracy against the number of training images (DAC paper, figure 2)."""
-    preset = find_preset("dac-cifar-rotation4")
+def _train_sizes(name: str, preset_name: str, rows: Sequence[str], sizes: Sequence[int]) -> Setting:
+    """Return accuracy against the number of training images (DAC figure 2, thesis 4.10, 4.11)."""
+    preset = find_preset(preset_name)
     variants = [
         _changed(variant, f"n{size}", {"peers.train_size": size})
-        for size in TRAIN_SIZES
-        for variant in preset.compared(FIGURE_ROWS)
+        for size in sizes
+        for variant in preset.compared(rows)
     ]
-    return _setting("dac-train-size", preset, variants)
+    return _setting(name, preset, variants)
 
 
-def _temperatures(name: str, dac: str) -> Setting:
-    """Return DAC with every temperature (DAC paper, figure 3; the thesis, figures A.1 to A.7)."""
-    preset = find_preset(name)
-    (variant,) = preset.compared([dac])
+def _temperatures(name: str, preset_name: str, taus: Mapping[str, Sequence[float]]) -> Setting:
+    """Return DAC with several temperatures (DAC figure 3; thesis, figures A.1 to A.7)."""
+    preset = find_preset(preset_name)
     variants = [
-        replace(variant, label=f"{dac}-tau{tau}", strategy={**variant.strategy, "tau": tau})
-        for tau in TAUS
+        replace(variant, label=f"{label}-tau{tau:g}", strategy={**variant.strategy, "tau": tau})
+        for label, values in taus.items()
+        for variant in preset.compared([label])
+        for tau in values
     ]
-    return _setting(f"{name.partition('-')[0]}-tau-{name.rpartition('-')[2]}", preset, variants)
+    return _setting(name, preset, variants)
+
+
+def _thesis_temperatures(name: str, labels: Sequence[str]) -> Setting:
+    """Return temperatures around the published one of each metric."""
+    preset_name = f"friends-{name}"
+    published = find_preset(preset_name).compared(labels)
+    taus = {
+        variant.label: [variant.strategy["tau"] * factor for factor in FACTORS]
+        for variant in published
+    }
+    return _temperatures(f"friends-tau-{name.rpartition('cifar-')[2]}", preset_name, taus)
+
+
+def _true_similarity() -> Setting:
+    """Return what one peer of each cluster would measure on all others (thesis, 4.3 to 4.5)."""
+    preset = find_preset("friends-cifar-labels2")
+    first_peers = {"watch.peers": [0, 60], "watch.every": 5}
+    return _setting("friends-true-similarity", preset, preset.compared(THESIS_METRICS), first_peers)
 
 
 def _epochs() -> Setting:
@@ -152,10 +182,15 @@ PAPERS = Study(
         *(_steps(name) for name in HAST_SETTINGS),
         _table("hast-cifar-iid"),
         _depths(),
-        _train_sizes(),
-        _temperatures("dac-cifar-rotation4", "dac"),
-        _temperatures("friends-cifar-labels2", "dac-inverse-loss"),
-        _temperatures("friends-cifar-labels5", "dac-inverse-loss"),
+        _train_sizes("dac-train-size", "dac-cifar-rotation4", FIGURE_ROWS, TRAIN_SIZES),
+        _temperatures("dac-tau-rotation4", "dac-cifar-rotation4", {"dac": TAUS}),
+        _thesis_temperatures("synthetic", THESIS_METRICS),
+        _true_similarity(),
+        *(
+            _thesis_temperatures(name, ["dac-inverse-loss"])
+            for name in ("cifar-labels2", "cifar-labels5", "fashion-rotation", "mnist-fashion")
+        ),
+        _train_sizes("friends-train-size", "friends-cifar-labels2", THESIS_ROWS, FEW_TRAIN_SIZES),
         *_unsaid(),
         _table("pens-cifar-iid"),
         _table("pens-cifar-rotation2"),

@@ -15,7 +15,7 @@ from pathlib import Path
 import yaml
 from rich.table import Table
 
-from coterie.data.catalogue import load_dataset
+from coterie.data.dataset_catalogue import load_dataset
 from coterie.errors import (
     ConfigError,
     CoterieError,
@@ -28,10 +28,10 @@ from coterie.experiments.config import LINEAR, RunConfig
 from coterie.experiments.experiment import Experiment, run_name
 from coterie.experiments.experiment_file import EXPERIMENT
 from coterie.experiments.run_folder import RunFolder
-from coterie.reports.comparison_tables import duration
-from coterie.reports.final_table import final_table
+from coterie.reports.comparison_tables import format_duration
+from coterie.reports.final_table import build_final_table
 from coterie.results.published_comparison import compare_with_published, list_differences
-from coterie.storage.files import explained, make_folder, read_small, write_text
+from coterie.storage.files import explain_errors, make_folder, read_small, write_text
 from coterie.storage.yaml_text import parse_yaml
 from coterie.studies.base import FolderPlan, Setting, Study
 from coterie.studies.estimate import seconds_left
@@ -41,7 +41,7 @@ STUDY = "study.yaml"
 
 def open_study(folder: Path, study: Study) -> None:
     """Create the folder of a study; refuse a folder that holds something else."""
-    with explained(f"use {folder} as output folder"):
+    with explain_errors(f"use {folder} as output folder"):
         if (folder / STUDY).exists():
             return _check_study(folder, study)
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -105,7 +105,7 @@ def run_parts(
     missing: dict[tuple[str, ...], DataError] = {}
     waiting = [part for part in parts if unfinished_configs(folder, part)]
     for number, part in enumerate(waiting):
-        left = duration(_seconds_left(folder, waiting[number:], threads))
+        left = format_duration(_seconds_left(folder, waiting[number:], threads))
         say(
             f"{part.folder_name} ({number + 1} of {len(waiting)} to run): {len(part.configs)} "
             f"runs; about {left} left for all"
@@ -170,7 +170,7 @@ def tables_beside_published(folder: Path, settings: Sequence[Setting]) -> Iterat
         summaries = [reached for run in finished if (reached := run.read_summary())]
         if summaries:
             compared = compare_with_published([run.config for run in finished])
-            yield final_table(setting.name, summaries, compared)
+            yield build_final_table(setting.name, summaries, compared)
 
 
 def prepare_experiment(folder: Path, configs: Sequence[RunConfig]) -> Experiment:

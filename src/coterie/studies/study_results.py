@@ -28,7 +28,7 @@ from coterie.results.analyses.columns import by_round, columns, mean, of_all_pee
 from coterie.results.analyses.neighbours import fetched_precision
 from coterie.results.analyses.recovery import recovery, recovery_per_shift
 from coterie.results.analyses.unfetched import never_fetched, unfetched_at_the_end
-from coterie.storage.files import explained
+from coterie.storage.files import explain_errors
 from coterie.studies.base import Setting, Study
 
 LOCAL = "local"
@@ -248,7 +248,7 @@ def read_csv(path: Path) -> list[StudyResult]:
     """Read results that `csv_text` wrote."""
     adapter = TypeAdapter(StudyResult)
     try:
-        with explained(f"read {path}"), path.open(newline="") as file:
+        with explain_errors(f"read {path}"), path.open(newline="") as file:
             rows = [
                 {k: v if v != "" else "nan" for k, v in row.items()} for row in csv.DictReader(file)
             ]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from coterie.reports.comparison_tables import UNKNOWN, Row, Sheet
+from coterie.reports.comparison_tables import UNKNOWN, TextRow, TextTable
 from coterie.results.statistics import (
     TEST,
     confidence_interval,
@@ -104,7 +104,7 @@ NUMBERS = (
 
 def group_sheets(
     found: Sequence[StudyResult], group: str, numbers: Sequence[Number] = NUMBERS
-) -> list[Sheet]:
+) -> list[TextTable]:
     """Return the tables of a group that are not empty."""
     mine = [each for each in found if each.group == group]
     sheets = [sheet(mine, group, number) for number in numbers]
@@ -112,7 +112,7 @@ def group_sheets(
     return [each for each in sheets if each.rows]
 
 
-def sheet(found: Sequence[StudyResult], group: str, number: Number) -> Sheet:
+def sheet(found: Sequence[StudyResult], group: str, number: Number) -> TextTable:
     """Return one number as a table, strategies × settings: means over seeds with intervals."""
     known = [each for each in found if not math.isnan(number.of(each))]
     settings, strategies = _names(known)
@@ -129,13 +129,15 @@ def sheet(found: Sequence[StudyResult], group: str, number: Number) -> Sheet:
         fewer = f" ({len(values[key])} of {most})" if 0 < len(values[key]) < most else ""
         return f"{text}{'*' if key in best else ''}{fewer}"
 
-    rows = [Row((name, *(cell((name, setting)) for setting in settings))) for name in strategies]
+    rows = [
+        TextRow((name, *(cell((name, setting)) for setting in settings))) for name in strategies
+    ]
     notes = ("* the best of its column",) if number.has_best else ()
     header = ("strategy", *(_titled(known, setting) for setting in settings))
-    return Sheet(f"{group}: {number.title}", header, tuple(rows), notes)
+    return TextTable(f"{group}: {number.title}", header, tuple(rows), notes)
 
 
-def advantage_sheet(found: Sequence[StudyResult], group: str) -> Sheet:
+def advantage_sheet(found: Sequence[StudyResult], group: str) -> TextTable:
     """Return how much better Kin is than each strategy, on the same seeds; stars: significant."""
     settings, strategies = _names(found)
     cells: dict[tuple[str, str], str] = {}
@@ -151,11 +153,11 @@ def advantage_sheet(found: Sequence[StudyResult], group: str) -> Sheet:
         for strategy, each in correct_p_values(differences).items():
             cells[strategy, setting] = f"{_cell(sign * each.mean, each.width, '+.2f')}{each.mark}"
     rows = tuple(
-        Row((strategy, *(cells.get((strategy, setting), UNKNOWN) for setting in settings)))
+        TextRow((strategy, *(cells.get((strategy, setting), UNKNOWN) for setting in settings)))
         for strategy in strategies
         if any((strategy, setting) in cells for setting in settings)
     )
-    return Sheet(
+    return TextTable(
         f"{group}: advantage of {OURS} at the end, on the same seeds",
         ("strategy", *(_titled(found, setting) for setting in settings)),
         rows,

@@ -9,7 +9,7 @@ from coterie.errors import ConfigError
 from coterie.experiments.config import RunConfig, apply_changes, parse_change
 from coterie.peer.peer_config import PeerConfig
 from coterie.runtime.settings import NetworkSettings
-from coterie.settings import checked
+from coterie.settings import parse_settings
 from coterie.swarm.peer_folders import shared_settings
 
 
@@ -48,7 +48,7 @@ def adapt_for_real_peers(
     fitting = apply_changes(config, changes)
     shared = shared_settings(fitting, network, aligned=not own_pace)
     # Checked as a peer will read it, so that a mistake is found before anything is written.
-    checked(PeerConfig, {"data": {"file": "data-0.npz"}, "model": {"name": "any"}, **shared})
+    parse_settings(PeerConfig, {"data": {"file": "data-0.npz"}, "model": {"name": "any"}, **shared})
     return fitting, notes
 
 

@@ -16,7 +16,7 @@ from coterie.data.scenario import Scenario
 from coterie.experiments.config import build_model
 from coterie.experiments.execution import finish
 from coterie.experiments.run_folder import RunFolder
-from coterie.learning.choice import Tell
+from coterie.learning.trainer_choice import Tell
 from coterie.peer.peer_config import read_peer_config
 from coterie.peer.peer_run import MODELS, RUN
 from coterie.runtime.recorder import Recorder
@@ -83,7 +83,7 @@ class RecordCollector:
             tell=tell,
         ) as simulation:
             # A simulation in the same final state, with the peers' own models.
-            simulation.state.enter(config.rounds)
+            simulation.state.load_data(config.rounds)
             for row, folder in zip(simulation.state.best, self._folders, strict=True):
                 row[:] = map_tensor(folder / RUN / MODELS, "best")[0]
             finish(self._run, self._recorder, simulation)

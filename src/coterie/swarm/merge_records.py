@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import TypeAdapter, ValidationError
 
-from coterie.data.peer_datasets import World
+from coterie.data.peer_datasets import PeerDatasets
 from coterie.errors import StorageError
 from coterie.experiments.growing_tables import GrowingTables
 from coterie.peer.peer_run import PEERS, RUN
-from coterie.runtime.estimates import recorded_peers
+from coterie.runtime.estimate_records import recorded_peers
 from coterie.runtime.exchange_log import ExchangeLog
 from coterie.runtime.round import MEASURES, Columns, Round
 from coterie.runtime.run_tables import SCHEMAS
@@ -81,7 +81,7 @@ def join_records(peers: Sequence[PeerRecords], first: int, last: int) -> dict[in
     return rounds
 
 
-def to_round(number: int, tables: Tables, data: World) -> Round:
+def to_round(number: int, tables: Tables, data: PeerDatasets) -> Round:
     """Return the records of all peers of one round as if a simulation had run it."""
     step = data.step_of(number)
     clusters = data.clusters(step)
@@ -111,7 +111,7 @@ def to_round(number: int, tables: Tables, data: World) -> Round:
     copied = {name: _with_clusters(tables[name], clusters) for name in COPIED}
     # As in a simulation: in large networks, only some peers' estimates are recorded.
     asked = np.isin(copied["beliefs"]["peer"], recorded_peers(data.clusters(0)))
-    now.beliefs = {key: values[asked] for key, values in copied["beliefs"].items()}
+    now.estimates = {key: values[asked] for key, values in copied["beliefs"].items()}
     now.arrivals, now.listed = copied["arrivals"], copied["listed_neighbours"]
     now.efforts = copied["efforts"]
     return now

@@ -22,7 +22,7 @@ from coterie.peer.security.identity import Identity, create_identity
 from coterie.peer.security.trust import ENDING, TRUSTED, TrustStore
 from coterie.peer.wire.field_bounds import LARGEST_SAMPLES
 from coterie.storage.files import (
-    explained,
+    explain_errors,
     make_folder,
     sync_everything,
     write_atomically,
@@ -49,7 +49,7 @@ def find_or_create_folders(folder: Path, config: RunConfig, scenario: Scenario) 
     folders = peer_folders(folder, scenario.num_peers)
     if all((each / SETTINGS).exists() for each in folders):
         return folders
-    with explained(f"remove {folder / PEERS}"):
+    with explain_errors(f"remove {folder / PEERS}"):
         shutil.rmtree(folder / PEERS, ignore_errors=True)
     swarm = config.swarm
     return create_peer_folders(folder, config, scenario, swarm.network, aligned=not swarm.own_pace)
@@ -105,7 +105,7 @@ def _among_ourselves(network: dict[str, Any]) -> dict[str, Any]:
 def clean_up(folders: Sequence[Path]) -> None:
     """Remove keys, data and records of finished peers; their logs stay."""
     for folder in folders:
-        with explained(f"clean up {folder}"):
+        with explain_errors(f"clean up {folder}"):
             for each in folder.iterdir():
                 if each.is_dir():
                     shutil.rmtree(each)
@@ -130,7 +130,7 @@ def _trust_each_other(folders: Sequence[Path], identities: Sequence[Identity]) -
         first.add(identity.certificate_pem)
     # Copied: checking and syncing K² small files one by one would take minutes.
     for folder, identity in zip(folders[1:], identities[1:], strict=True):
-        with explained(f"write to {folder}"):
+        with explain_errors(f"write to {folder}"):
             own = f"{identity.peer_id}{ENDING}"
             shutil.copytree(first.folder, folder / TRUSTED, ignore=shutil.ignore_patterns(own))
         TrustStore(folder).add(identities[0].certificate_pem)
@@ -147,7 +147,7 @@ def _write_data(folders: Sequence[Path], config: RunConfig, scenario: Scenario) 
             continue
         before = step
         begins.append(number)
-        for folder, samples in zip(folders, scenario.enter(step), strict=True):
+        for folder, samples in zip(folders, scenario.load_step(step), strict=True):
             _write(folder, f"data-{number}.npz", _arrays(samples, scenario.pools))
     return begins
 

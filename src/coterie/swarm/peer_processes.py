@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 from coterie.errors import CoterieError, Interrupted
-from coterie.storage.files import explained
+from coterie.storage.files import explain_errors
 
 LOG = "output.log"
 ERROR = "Error: "
@@ -67,7 +67,7 @@ def _terminal_kept_away() -> Iterator[None]:
 
 def last_error(folder: Path) -> str:
     """Return the error that ended the peer of a folder, or the last line of its output."""
-    with explained(f"read the output of the peer in {folder}"):
+    with explain_errors(f"read the output of the peer in {folder}"):
         text = (folder / LOG).read_bytes()[-LAST_BYTES:].decode(errors="replace").strip()
     *_, error = f"\n{text}".rpartition(f"\n{ERROR}")
     return error if ERROR in text else text.rpartition("\n")[2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import signal
 
-import coterie.learning.native.trainer
+import coterie.learning.native.native_trainer
 import coterie.peer.process  # noqa: F401 — only to load it
 
 if hasattr(signal, "SIGHUP"):  # like Ctrl-C, handled by the process that supervises the peers

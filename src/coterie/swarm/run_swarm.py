@@ -9,9 +9,9 @@ from typing import Any
 from coterie.data.scenario import Scenario
 from coterie.errors import CoterieError, Interrupted, StorageError, WorkerDied
 from coterie.experiments.run_folder import RunFolder
-from coterie.learning.choice import Tell
+from coterie.learning.trainer_choice import Tell
 from coterie.processes.signals import StopRequest, stop_by_signal
-from coterie.storage.files import locked
+from coterie.storage.files import lock_folder
 from coterie.swarm.collect_records import RecordCollector
 from coterie.swarm.peer_folders import clean_up, find_or_create_folders
 from coterie.swarm.supervisor import Supervisor, SwarmPeer
@@ -37,7 +37,7 @@ def execute_by_peers(
 
     A peer that fails does not end the others, but then the run does not finish.
     """
-    with locked(run.folder):
+    with lock_folder(run.folder):
         if run.read_summary() is not None:
             return
         data = scenario()

@@ -11,7 +11,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from coterie.errors import CoterieError, WorkerDied
-from coterie.learning.choice import Tell
+from coterie.learning.trainer_choice import Tell
 from coterie.peer.peer_run import PeerStatus, read_status
 from coterie.swarm import peer_processes
 

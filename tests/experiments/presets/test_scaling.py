@@ -45,6 +45,14 @@ def test_a_tenth_by_hand():
     assert config.training.epochs == 3
 
 
+def test_watched_peers_stay_in_their_clusters():
+    preset = find_preset("friends-cifar-labels2")
+    watched = replace(preset, config=apply_changes(preset.config, {"watch.peers": [0, 60]}))
+    [run] = watched.runs(["dac-inverse-loss"], [0], {}, scale=0.1)
+    assert sizes(run) == [6, 4]
+    assert run.watch.peers == (0, 6)
+
+
 def test_a_quarter_of_200_peers_is_the_thesis_own_choice_for_50():
     ours = scaled("pens-cifar-rotation2", "pens", 0.25)
     theirs = find_preset("pens-cifar-rotation2-50").runs(["pens"], [0], {})[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from coterie.learning.native.library import AVERAGE_POOL, CONVOLUTION, DROPOUT, LINEAR, MAX_POOL
-from coterie.learning.native.program import Step
+from coterie.learning.native.translate_module import Step
 
 EXTREMES = {
     "one pixel": ((1, 1, 1), [nn.Conv2d(1, 1, 1), nn.Flatten(), nn.Linear(1, 2)]),

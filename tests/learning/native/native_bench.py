@@ -15,13 +15,13 @@ from torch import nn
 from torch_bench import Bench, Build
 
 from coterie.data.pools import Pool
-from coterie.learning.choice import make_trainer
+from coterie.learning.native.compiled_network import CompiledNetwork
 from coterie.learning.native.library import MODULE, Library, find_library
-from coterie.learning.native.network import Network
-from coterie.learning.native.program import recognise
-from coterie.learning.native.trainer import NativeTrainer
+from coterie.learning.native.native_trainer import NativeTrainer
+from coterie.learning.native.translate_module import translate_module
 from coterie.learning.settings import TrainingSettings
 from coterie.learning.trainer import Workspace
+from coterie.learning.trainer_choice import make_trainer
 from coterie.models.layout import Layout
 from coterie.models.vector import vector_of
 
@@ -68,7 +68,7 @@ class NativeBench(Bench):
             layout = Layout.of(module)
             self.trainer = NativeTrainer(
                 library(level),
-                recognise(module, layout, shape),
+                translate_module(module, layout, shape),
                 layout,
                 self.settings,
                 workspace,
@@ -124,8 +124,8 @@ def gradients(
 ) -> np.ndarray:
     """Return the compiled gradient (P,) of the mean loss of a pool."""
     shape = pool.inputs.shape[1:]
-    steps = recognise(module, Layout.of(module), shape)
-    network = Network(library(level), steps, shape, is_classification=not regression)
+    steps = translate_module(module, Layout.of(module), shape)
+    network = CompiledNetwork(library(level), steps, shape, is_classification=not regression)
     try:
         return network.gradient(vector_of(module), pool.inputs, pool.targets)
     finally:

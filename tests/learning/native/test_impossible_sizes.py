@@ -8,19 +8,19 @@ from extreme_chains import HEAD, IMPOSSIBLE
 from native_bench import FOUND, chain, gradients, image_pool
 from torch import nn
 
+from coterie.learning.native.compiled_network import CompiledNetwork
 from coterie.learning.native.library import CONVOLUTION, CROSS_ENTROPY, LINEAR
-from coterie.learning.native.network import Network
-from coterie.learning.native.program import Step
+from coterie.learning.native.translate_module import Step
 from coterie.learning.trainer import Unsupported
 
 
 def create(*steps: Step, shape: tuple[int, ...] = (1, 1, 1), is_classification: bool = True):
-    Network(FOUND, steps, shape, is_classification=is_classification).close()
+    CompiledNetwork(FOUND, steps, shape, is_classification=is_classification).close()
 
 
 @pytest.mark.parametrize("name", IMPOSSIBLE)
 def test_sizes_that_cannot_be_are_refused(name):
-    with pytest.raises(Unsupported, match="sizes do not fit together"):
+    with pytest.raises(Unsupported, match="sizes of its layers do not fit together"):
         create(*IMPOSSIBLE[name])
 
 
@@ -28,7 +28,7 @@ def test_sizes_that_cannot_be_are_refused(name):
     "shape", [(0, 1, 1), (1, -1, 1), (1, 1, 2**62), (2**20, 2**20, 2**20), (-(2**63), 1, 1), (0,)]
 )
 def test_shapes_that_cannot_be_are_refused(shape):
-    with pytest.raises(Unsupported, match="sizes do not fit together"):
+    with pytest.raises(Unsupported, match="sizes of its layers do not fit together"):
         create(HEAD, shape=shape)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from native_bench import DIGITS_LIKE, LEVELS, NativeBench, digits_like, image_pool
-from worlds import assert_same_table, metrics_of
+from small_runs import assert_same_table, metrics_of
 
 from coterie.data.digits import read_digits
 from coterie.data.drift import RandomDrift

@@ -19,7 +19,7 @@ from torch import nn
 
 import coterie.learning.native
 from coterie.learning.native.library import CROSS_ENTROPY, OPTIMIZERS, SQUARED_ERROR
-from coterie.learning.native.program import Step, recognise
+from coterie.learning.native.translate_module import Step, translate_module
 from coterie.models.layout import Layout
 
 SOURCE = Path(coterie.learning.native.__file__).parent / "source"
@@ -64,7 +64,7 @@ def _line(step: Step) -> str:
 
 def case_of(module: nn.Module, shape: tuple[int, ...], **options: object) -> Case:
     layout = Layout.of(module)
-    return Case(recognise(module, layout, shape), shape, layout.size, **options)
+    return Case(translate_module(module, layout, shape), shape, layout.size, **options)
 
 
 def random_cases() -> list[Case]:

@@ -7,16 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from small_runs import FEATURES, drifting_scenario, metrics_of, small_module
 from torch import nn
 from torch_bench import a_pool, deep
-from worlds import FEATURES, drifting_world, metrics_of, small_module
 
 from coterie.data.pools import Samples
 from coterie.errors import ConfigError
-from coterie.learning import choice
+from coterie.learning import trainer_choice
 from coterie.learning.native import library
-from coterie.learning.native.trainer import NativeTrainer
-from coterie.learning.parallel import ParallelTrainer
+from coterie.learning.native.native_trainer import NativeTrainer
+from coterie.learning.parallel_trainer import ParallelTrainer
 from coterie.learning.settings import TrainingSettings
 from coterie.learning.torch_trainer import TorchTrainer
 from coterie.learning.trainer import ModelReference, TrainJob, Workspace
@@ -32,20 +32,20 @@ WITHOUT = "the compiled trainer was not built"
 @pytest.fixture
 def told(monkeypatch) -> list[str]:
     """What was said; every test starts as if nothing had been said yet."""
-    monkeypatch.setattr(choice, "_told", set())
+    monkeypatch.setattr(trainer_choice, "_shown", set())
     return []
 
 
 @pytest.fixture
 def without_library(monkeypatch) -> None:
-    monkeypatch.setattr(choice, "find_library", lambda: WITHOUT)
+    monkeypatch.setattr(trainer_choice, "find_library", lambda: WITHOUT)
 
 
 def make(build, told, trainer="auto", *, threads=1, pool=None, is_classification=True):
     start = initial_vector(build, 7)
     models = shared_array((2, len(start)), np.float32)  # forked workers write there, too
     models[:] = start
-    made = choice.make_trainer(
+    made = trainer_choice.make_trainer(
         build,
         TrainingSettings(trainer=trainer),
         Workspace([pool or a_pool(10)], {"current": models}),
@@ -96,9 +96,10 @@ def test_an_unsupported_model_is_trained_with_torch_and_that_is_said_once(told, 
         made, _ = make(deep, told, threads=threads)
         assert type(made) is kind
         made.close()
-    assert told == ["Training with torch instead of the compiled trainer: '1' is a Tanh."]
+    instead = "Training with torch instead of the compiled trainer"
+    assert told == [f"{instead}: '1' is a Tanh, which is not supported."]
     make(lambda: nn.Sequential(nn.Linear(FEATURES, 3), nn.Sigmoid()), told)
-    assert told[1:] == ["Training with torch instead of the compiled trainer: '1' is a Sigmoid."]
+    assert told[1:] == [f"{instead}: '1' is a Sigmoid, which is not supported."]
 
 
 def test_who_wants_torch_is_told_nothing(told):
@@ -107,14 +108,17 @@ def test_who_wants_torch_is_told_nothing(told):
 
 
 def test_who_insists_on_the_compiled_trainer_gets_an_error(told):
-    with pytest.raises(ConfigError, match=r"'1' is a Tanh\. Use training\.trainer = auto or torch"):
+    with pytest.raises(
+        ConfigError,
+        match=r"'1' is a Tanh, which is not supported\. Use training\.trainer = auto or torch",
+    ):
         make(deep, told, "native")
     assert told == []
 
 
 @pytest.mark.parametrize("trainer", ["auto", "native", "torch"])
 def test_a_model_that_does_not_fit_the_data_is_refused_by_all(told, trainer):
-    with pytest.raises(ConfigError, match="cannot take a sample"):
+    with pytest.raises(ConfigError, match="fails on a sample"):
         make(lambda: nn.Sequential(nn.Linear(FEATURES + 1, 3)), told, trainer)
     with pytest.raises(ConfigError, match="at least 3"):
         make(lambda: nn.Sequential(nn.Linear(FEATURES, 2)), told, trainer)
@@ -132,13 +136,13 @@ def test_log_softmax_is_left_to_torch_in_a_regression(told):
 
 def test_a_wrong_program_is_not_used(told, monkeypatch):
     """Only the comparison with torch's gradient stands between a mistake and a run."""
-    right = choice.recognise
+    right = trainer_choice.translate_module
 
     def wrong(*arguments):
         first, *rest = right(*arguments)
         return [replace(first, relu=False), *rest]
 
-    monkeypatch.setattr(choice, "recognise", wrong)
+    monkeypatch.setattr(trainer_choice, "translate_module", wrong)
     made, _ = make(small_module, told)
     assert type(made) is TorchTrainer
     assert told == [
@@ -164,7 +168,7 @@ def test_without_the_library_torch_trains(told):
 def simulate(told, **training):
     settings = SimulationSettings(rounds=6, training=TrainingSettings(**training))
     with Simulation(
-        drifting_world(), small_module, lambda: Random(fetches=2), settings, tell=told.append
+        drifting_scenario(), small_module, lambda: Random(fetches=2), settings, tell=told.append
     ) as simulation:
         return metrics_of(simulation), simulation.best_models()
 

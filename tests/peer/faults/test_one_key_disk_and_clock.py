@@ -67,7 +67,7 @@ def test_two_processes_in_one_folder(tmp_path):
         swarm.peers.append(second)
         second.start()
         assert second.ended() == 4
-        assert f"Another process is running what is in {first.folder}." in first.log
+        assert f"Another process is using {first.folder}." in first.log
         first.wait_round(first.round + 1)
 
 
@@ -129,8 +129,8 @@ def require_stopped_by_the_disk(peer: PeerProcess) -> None:
     """Check that a peer ended with an error for people, and that what was saved is intact."""
     assert peer.ended() == 4
     assert f"Error: Cannot write to {peer.folder / RUN}" in peer.log
-    assert "Make room on the disk" in peer.log
-    assert "what was saved before is intact" in peer.log
+    assert "Free some space" in peer.log
+    assert "that were saved before are intact" in peer.log
     assert "Traceback" not in peer.log
     assert not list(peer.folder.rglob("*.partial"))
 

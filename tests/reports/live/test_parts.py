@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from recorded_tables import recorded
 
+from coterie.experiments import growing_tables
 from coterie.experiments.growing_tables import MAX_CHUNKS, GrowingTables
 
 NUM_PEERS = 2
@@ -33,13 +34,13 @@ def rounds(parts: GrowingTables, name: str = "metrics") -> list[int]:
 def read_files(monkeypatch) -> list[str]:
     """Return the names of the files as they are read."""
     names: list[str] = []
-    real = pq.read_table
+    real = growing_tables.read_file
 
-    def read(file, **options):
-        names.append(Path(file.name).name)
-        return real(file, **options)
+    def read(path, name, **options):
+        names.append(path.name)
+        return real(path, name, **options)
 
-    monkeypatch.setattr(pq, "read_table", read)
+    monkeypatch.setattr(growing_tables, "read_file", read)
     return names
 
 
@@ -120,7 +121,7 @@ def test_a_damaged_part_costs_its_own_rounds_only(tmp_path, table):
     assert str(damaged) in problem
 
 
-def test_a_whole_table_that_is_damaged_is_told(tmp_path):
+def test_a_whole_table_that_is_damaged_is_named(tmp_path):
     write_round(tmp_path, 0)
     (tmp_path / "exchanges.parquet").write_bytes(b"PAR1 but no more")
     parts = GrowingTables(tmp_path)
@@ -134,27 +135,27 @@ def test_a_part_that_vanishes_while_it_is_read(tmp_path, monkeypatch):
     """The run joins its parts between our look at the folder and our reading of a file."""
     for number in range(3):
         write_round(tmp_path, number)
-    real, joined = pq.read_table, []
+    real, joined = growing_tables.read_file, []
 
-    def read(file, **options):
-        if not joined and Path(file.name).parent.name == "metrics":
-            folder = Path(file.name).parent
-            tables = [real(part) for part in sorted(folder.iterdir())]
+    def read(path, name, **options):
+        if not joined and name == "metrics":
+            folder = path.parent
+            tables = [pq.read_table(part) for part in sorted(folder.iterdir())]
             pq.write_table(pa.concat_tables(tables), tmp_path / "metrics.parquet")
             for part in folder.iterdir():
                 part.unlink()
-            joined.append(file)
-        return real(file, **options)
+            joined.append(path)
+        return real(path, name, **options)
 
     parts = GrowingTables(tmp_path)
-    monkeypatch.setattr(pq, "read_table", read)
+    monkeypatch.setattr(growing_tables, "read_file", read)
     parts.refresh()
     assert joined
     assert rounds(parts) == [0, 1, 2]
     assert parts.problems == []
 
 
-def test_a_part_written_anew_on_the_same_inode_is_read_again(tmp_path):
+def test_a_part_written_again_on_the_same_inode_is_read_again(tmp_path):
     """As after a kill: what was recorded beyond the checkpoint is dropped and recorded again."""
     write_round(tmp_path, 0)
     parts = GrowingTables(tmp_path)

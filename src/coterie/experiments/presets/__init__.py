@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from coterie.data.catalogue import DATASETS
-from coterie.errors import ConfigError, nearest
+from coterie.data.dataset_catalogue import DATASETS
+from coterie.errors import ConfigError, suggest
 from coterie.experiments.presets import dac, digits, friends, hast, pens
 from coterie.experiments.presets.from_file import is_file_name, saved_preset
 from coterie.experiments.presets.preset import Preset, presets_by_name
@@ -24,7 +24,7 @@ def find_preset(name: str) -> Preset:
     if is_file_name(name):
         return saved_preset(Path(name).expanduser())
     raise ConfigError(
-        f"There is no preset '{name}'.{_describe_name(name) or nearest(name, PRESETS)}"
+        f"There is no preset '{name}'.{_describe_name(name) or suggest(name, PRESETS)}"
     )
 
 

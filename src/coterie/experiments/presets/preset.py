@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from coterie.errors import ConfigError, nearest, only_peers
+from coterie.errors import ConfigError, only_peers, suggest
 from coterie.experiments.config import RunConfig, apply_changes
 from coterie.experiments.presets.scaling import check_scale, is_given, scaled_settings
 from coterie.runtime.size_limits import check_number_of_runs
@@ -170,7 +170,7 @@ def _check_options(variants: Sequence[Variant], changes: Mapping[str, Any]) -> N
                 if len(variants) > 1
                 else f"The strategy {names} has no option"
             )
-            raise ConfigError(f"{lacks} '{option}'.{nearest(option, known)}")
+            raise ConfigError(f"{lacks} '{option}'.{suggest(option, known)}")
 
 
 def presets_by_name(presets: Sequence[Preset]) -> dict[str, Preset]:

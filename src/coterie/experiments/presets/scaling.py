@@ -71,6 +71,8 @@ def scaled_settings(
         changes["poison.from_round"] = _whole(wanted.poison.from_round * time)
     if wanted.poison.count:
         changes["poison.count"] = _whole(wanted.poison.count * size)
+    if wanted.watch.peers:
+        changes["watch.peers"] = sorted({int(peer * size) for peer in wanted.watch.peers})
     if not isinstance(wanted.drift, NoDrift):
         changes["drift.every"] = _whole(wanted.drift.every * time)
     part = _whole(fewest_fetches * size) / fewest_fetches

@@ -1,1 +1,1 @@
-"""The compiled trainer: a peer's whole local training in one call, without Python or autograd."""
+"""The compiled trainer: one call runs a peer's whole local training, without Python or autograd."""

@@ -1,6 +1,6 @@
-"""The compiled library: finding it, and its functions and structures as ctypes sees them.
+"""Loads the compiled library, and describes its functions and structures for ctypes.
 
-The structures repeat, field by field, those of source/network.h and source/kernels.c.
+The structures have the same fields, in the same order, as in source/network.h and source/kernels.c.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Data(ctypes.Structure):
 
 
 class TrainCall(ctypes.Structure):
-    """One local training; `loss` is the answer."""
+    """One local training; the library writes `loss`."""
 
     _fields_ = (
         ("data", ctypes.POINTER(Data)),
@@ -84,7 +84,7 @@ class TrainCall(ctypes.Structure):
 
 
 class EvaluateCall(ctypes.Structure):
-    """One evaluation; `losses` and `correct` are filled in."""
+    """One evaluation; the library writes `losses` and `correct`."""
 
     _fields_ = (
         ("data", ctypes.POINTER(Data)),
@@ -97,7 +97,7 @@ class EvaluateCall(ctypes.Structure):
 
 
 class Library:
-    """The functions of the best level that this processor can run."""
+    """The library's functions for the best level of this processor."""
 
     def __init__(self, path: str, level: str | None = None) -> None:
         loaded = ctypes.CDLL(path)
@@ -126,7 +126,7 @@ class Library:
 
 @cache
 def find_library() -> Library | str:
-    """Return the compiled library, or in words why there is none."""
+    """Return the compiled library, or the reason why there is none."""
     found = importlib.util.find_spec(MODULE)
     if found is None or found.origin is None:
         return (

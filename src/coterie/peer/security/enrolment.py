@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from coterie.errors import ConfigError, StorageError, nearest
+from coterie.errors import ConfigError, StorageError, suggest
 from coterie.peer.security.certificates import Certificate, read_certificate, read_small_file
 from coterie.peer.security.identity import Identity, create_identity, load_certificate
 from coterie.peer.security.trust import TrustStore
@@ -135,7 +135,7 @@ def _find(named: str, trusted: list[Certificate]) -> Certificate:
         raise ConfigError(f"'{named}' is not trusted: this peer trusts no other peer yet.")
     raise ConfigError(
         f"'{named}' is not trusted. Expected a name, at least {SHORTEST_PREFIX} digits of an id, "
-        f"or a file.{nearest(named, {each.name for each in trusted})}"
+        f"or a file.{suggest(named, {each.name for each in trusted})}"
     )
 
 

@@ -32,7 +32,7 @@ from coterie.peer.security.certificates import (
     read_small_file,
 )
 from coterie.peer.types import PeerKey
-from coterie.storage.files import locked, make_folder, write_text
+from coterie.storage.files import lock_folder, make_folder, write_text
 
 CLOCK_TOLERANCE = timedelta(days=1)
 """Tolerance for slow clocks of others when a new certificate is first shown."""
@@ -77,7 +77,7 @@ def create_identity(
     """Create a new key and certificate in a folder that has none yet."""
     _check_name(name)
     make_folder(folder)
-    with locked(folder):
+    with lock_folder(folder):
         for path in (folder / KEY, folder / CERTIFICATE):
             if os.path.lexists(path):
                 raise ConfigError(

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from rich.markup import escape
 from rich.table import Table
 
-from coterie.errors import ConfigError, StorageError, nearest
+from coterie.errors import ConfigError, StorageError, suggest
 from coterie.experiments.run_folder import RunFolder
 from coterie.results.analyses.analysis_list import ANALYSES, Analysis, ShownColumn, details
 from coterie.results.analyses.columns import CLUSTER, CLUSTER_NAME, add_run_names, cluster_name
@@ -67,7 +67,7 @@ def choose_analyses(names: str | None) -> list[Analysis]:
     chosen = [name.strip() for name in names.split(",")] if names else list(known)
     for name in chosen:
         if name not in known:
-            raise ConfigError(f"There is no analysis '{name}'.{nearest(name, known)}")
+            raise ConfigError(f"There is no analysis '{name}'.{suggest(name, known)}")
     return [known[name] for name in dict.fromkeys(chosen)]
 
 

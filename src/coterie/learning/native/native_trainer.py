@@ -1,0 +1,194 @@
+"""The native trainer: divides jobs among threads, which run them in compiled code.
+
+A call trains or evaluates whole models without Python's lock, so threads run in parallel. The
+result of a job does not depend on its thread.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import queue
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from coterie.errors import ConfigError
+from coterie.learning.native.compiled_network import CompiledNetwork, address, data_at
+from coterie.learning.native.library import OPTIMIZERS, EvaluateCall, Library, TrainCall, Training
+from coterie.learning.native.translate_module import Step
+from coterie.learning.settings import TrainingSettings
+from coterie.learning.trainer import (
+    EvaluateJob,
+    Evaluation,
+    ModelReference,
+    Trainer,
+    TrainJob,
+    Workspace,
+    batch_order,
+)
+from coterie.models.layout import Layout
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+CHUNKS_PER_THREAD = 8
+# The defaults of torch's Adam.
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
+
+
+class NativeTrainer(Trainer):
+    """Trains through the compiled library on `threads` threads."""
+
+    def __init__(
+        self,
+        library: Library,
+        steps: Sequence[Step],
+        layout: Layout,
+        settings: TrainingSettings,
+        workspace: Workspace,
+        *,
+        threads: int,
+        is_classification: bool,
+    ) -> None:
+        self.layout = layout
+        self.name = f"native {library.level}"
+        self.workspace = workspace
+        self._is_classification = is_classification
+        self._training = _training(settings)
+        shape = workspace.pools[0].inputs.shape[1:]
+        self._pools = [
+            data_at(pool.inputs, pool.targets, shape, is_classification=is_classification)
+            for pool in workspace.pools
+        ]
+        self._networks: queue.SimpleQueue[CompiledNetwork] = queue.SimpleQueue()
+        for _ in range(threads):
+            self._networks.put(
+                CompiledNetwork(library, steps, shape, is_classification=is_classification)
+            )
+        self._threads = threads
+        self._is_closed = False
+        self._executor = ThreadPoolExecutor(threads) if threads > 1 else None
+
+    def train(self, jobs: Sequence[TrainJob]) -> list[float]:
+        """Train each job's model in place."""
+        return self._divide(self._train, jobs)
+
+    def evaluate(self, jobs: Sequence[EvaluateJob]) -> list[Evaluation]:
+        """Evaluate each job's model."""
+        return self._divide(self._evaluate, jobs)
+
+    def close(self) -> None:
+        """End the threads and free the memory of the networks."""
+        self._is_closed = True
+        if self._executor is not None:
+            self._executor.shutdown(wait=True, cancel_futures=True)
+        while not self._networks.empty():
+            self._networks.get().close()
+
+    def _divide(
+        self, work: Callable[[Sequence[Job]], list[Result]], jobs: Sequence[Job]
+    ) -> list[Result]:
+        if self._is_closed:  # its networks are gone, so waiting for one would never end
+            raise RuntimeError("This trainer is closed.")
+        if self._executor is None or len(jobs) < 2:
+            return work(jobs)
+        size = max(1, len(jobs) // (CHUNKS_PER_THREAD * self._threads))
+        chunks = [jobs[start : start + size] for start in range(0, len(jobs), size)]
+        return [result for part in self._executor.map(work, chunks) for result in part]
+
+    def _train(self, jobs: Sequence[TrainJob]) -> list[float]:
+        orders = [_as_rows(job.samples.rows()[batch_order(job)]) for job in jobs]
+        models = [self._model(job.model) for job in jobs]
+        calls = (TrainCall * len(jobs))(
+            *(
+                TrainCall(
+                    data=ctypes.pointer(self._pools[job.samples.pool]),
+                    model=model,
+                    order=address(order),
+                    num_samples=len(job.samples),
+                    epochs=job.epochs,
+                    first_layer=self._first_layer(job.last_layers),
+                    bits=job.bits % 2**64,
+                )
+                for job, model, order in zip(jobs, models, orders, strict=True)
+            )
+        )
+        network = self._networks.get()
+        try:
+            network.train(self._training, calls)
+        finally:
+            self._networks.put(network)
+        return [float(call.loss) for call in calls]
+
+    def _evaluate(self, jobs: Sequence[EvaluateJob]) -> list[Evaluation]:
+        if not jobs:
+            return []
+        rows = _rows_of(jobs)
+        places = {number: address(mine) for number, mine in rows.items()}
+        # All answers are in one array: creating thousands of small ones takes longer than
+        # evaluating small models.
+        losses = np.empty(sum(len(job.samples) for job in jobs), np.float32)
+        correct = np.empty(len(losses), np.bool_) if self._is_classification else None
+        first_loss = address(losses)
+        first_correct = None if correct is None else address(correct)
+        calls = (EvaluateCall * len(jobs))()
+        answers = []
+        start = 0
+        for call, job in zip(calls, jobs, strict=True):
+            part = slice(start, start + len(job.samples))
+            call.data = ctypes.pointer(self._pools[job.samples.pool])
+            call.model = self._model(job.model)
+            call.rows = places[id(job.samples)]
+            call.num_samples = len(job.samples)
+            call.losses = first_loss + start * losses.itemsize
+            if first_correct is not None:
+                call.correct = first_correct + start
+            answers.append(Evaluation(losses[part], None if correct is None else correct[part]))
+            start = part.stop
+        network = self._networks.get()
+        try:
+            network.evaluate(calls)
+        finally:
+            self._networks.put(network)
+        return answers
+
+    def _model(self, reference: ModelReference) -> int:
+        """Return the address of a model."""
+        row = self.workspace.model(reference)
+        shape = (self.layout.size,)
+        if row.shape != shape or row.dtype != np.float32 or not row.flags.c_contiguous:
+            raise ConfigError(
+                f"Row {reference.row} of '{reference.matrix}' is {row.dtype} of shape {row.shape}, "
+                f"but this model needs contiguous float32 of shape {shape}."
+            )
+        return address(row)
+
+    def _first_layer(self, last_layers: int | None) -> int:
+        self.layout.last_layers(last_layers)  # refuses a wrong number
+        return 0 if last_layers is None else self.layout.num_layers - last_layers
+
+
+def _training(settings: TrainingSettings) -> Training:
+    return Training(
+        optimizer=OPTIMIZERS[settings.optimizer],
+        batch_size=settings.batch_size,
+        learning_rate=settings.learning_rate,
+        momentum=settings.momentum,
+        weight_decay=settings.weight_decay,
+        beta1=BETA1,
+        beta2=BETA2,
+        epsilon=EPSILON,
+    )
+
+
+def _rows_of(jobs: Sequence[EvaluateJob]) -> dict[int, npt.NDArray[np.int64]]:
+    """Return the row numbers of samples, by the samples' `id`; many jobs share samples."""
+    asked = {id(job.samples): job.samples for job in jobs}
+    return {number: _as_rows(samples.rows()) for number, samples in asked.items()}
+
+
+def _as_rows(numbers: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Return row numbers in the format of the library."""
+    return np.ascontiguousarray(numbers.astype(np.int64, casting="same_kind", copy=False))
