@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from keeping import show
 
 from coterie.benchmarking.machine import describe_machine
-from coterie.experiments.config import RunConfig, with_changes
+from coterie.experiments.config import RunConfig, apply_changes
 from coterie.experiments.experiment import Experiment
 from coterie.experiments.presets import find_preset
 from coterie.experiments.run_folder import RunFolder
@@ -104,18 +104,18 @@ def make_runs(folder: Path, num_peers: int, rounds: int, seeds: int) -> None:
     preset = find_preset("digits")
     # The bundled digits are too few for so many peers; nobody will look at the images.
     small = [
-        with_changes(config, {**changes, "peers.count": 40})
+        apply_changes(config, {**changes, "peers.count": 40})
         for config in preset.runs(list(CHOOSY), range(seeds), {})
     ]
     experiment = Experiment.create(folder, small)
     for run in experiment.runs:
-        config = with_changes(run.config, changes)
+        config = apply_changes(run.config, changes)
         fill(RunFolder(run.folder, config), config)
 
 
 def fill(run: RunFolder, config: RunConfig) -> None:
     """Write the tables of one run, in the schemas of the recorder."""
-    run.lay_out()
+    run.create_folder()
     parts: dict[str, list[pa.Table]] = {name: [] for name in SCHEMAS}
     for name, columns in made_up(config):
         fields = [pa.array(columns[field.name], type=field.type) for field in SCHEMAS[name]]

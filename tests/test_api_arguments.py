@@ -46,7 +46,7 @@ def of_peer_0(**parts) -> list[coterie.PeerData]:
 
 
 SLIPS = {
-    "a module": (lambda: simulate(build()), "build is a module, a Sequential"),
+    "a module": (lambda: simulate(build()), r"build is a module \(Sequential\)"),
     "a class with arguments": (lambda: simulate(Wide), "Wide needs some .*'width'"),
     "one module for all": (lambda: simulate(lambda: MODULE), "the same module twice"),
     "no module": (lambda: simulate(lambda: None), r"build\(\) returned None"),
@@ -83,7 +83,7 @@ SLIPS = {
         "names of settings, such as rounds=50",
     ),
     "a number as settings": (lambda: simulate(settings=3), "settings is 3"),
-    "data of one peer": (lambda: simulate(data=PEERS[0]), "give a list with one PeerData"),
+    "data of one peer": (lambda: simulate(data=PEERS[0]), "Give a list with one PeerData"),
     "peers by name": (lambda: simulate(data={"a": PEERS[0]}), "peers is a dict"),
     "two parts of three": (lambda: simulate(data=[(part(9), part(9))] * 4), "Peer 0 is a tuple"),
     "no validation": (
@@ -121,7 +121,7 @@ SLIPS = {
     ),
     "a peer that is not": (lambda: RESULT.load_into(build(), 4), "There is no peer 4"),
     "another module": (lambda: RESULT.load_into(nn.Linear(3, 3), 0), "this model needs float32"),
-    "a function to load into": (lambda: RESULT.load_into(build, 0), "load_into needs a module"),
+    "a function to load into": (lambda: RESULT.load_into(build, 0), "needs a torch module"),
     "no run folder": (lambda: coterie.load_run("/nowhere/at/all"), "no folder /nowhere/at/all"),
 }
 

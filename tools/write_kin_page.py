@@ -18,8 +18,8 @@ from coterie.cli.options import named_strategies
 from coterie.errors import CoterieError
 from coterie.reports.table_formats import render_markdown
 from coterie.storage.files import write_text
-from coterie.studies.catalogue import STUDIES
-from coterie.studies.tables import NUMBERS, group_sheets
+from coterie.studies.study_list import STUDIES
+from coterie.studies.study_tables import NUMBERS, group_sheets
 from docs_folder import DOCS
 from kin_page import overview, text
 from kin_page.figures import CAPTIONS, CURVES, DOTS, OVERVIEW, draw

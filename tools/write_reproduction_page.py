@@ -19,17 +19,25 @@ import numpy as np
 from rich.table import Table
 
 from coterie.errors import CoterieError
-from coterie.experiments.experiment import EXPERIMENT, Experiment
+from coterie.experiments.experiment import Experiment
+from coterie.experiments.experiment_file import EXPERIMENT
 from coterie.experiments.presets import PRESETS, find_preset
 from coterie.experiments.published import published_tables
-from coterie.experiments.published.published_table import Comparison, PublishedTable
+from coterie.experiments.published.published_table import PublishedComparison, PublishedTable
 from coterie.reports.comparison_tables import TextTable
 from coterie.reports.final_table import build_final_table
 from coterie.reports.papers_tables import build_summary_table
-from coterie.results.published_comparison import fewer_seeds
-from coterie.results.reproduction import MEAN, Reproduction, Row, judge, judge_figures, reached
+from coterie.results.published_comparison import describe_missing_seeds
+from coterie.results.reproduction import (
+    MEAN,
+    ReproducedNumber,
+    Reproduction,
+    judge_figures,
+    judge_numbers,
+    reached_mean,
+)
 from coterie.storage.files import write_text
-from coterie.studies.running import STUDY
+from coterie.studies.run_study import STUDY
 from docs_folder import DOCS
 from reproduction_page.kept import Kept, keep, read, reproduction, write
 from reproduction_page.scatter import CAPTION, NAME, draw
@@ -83,7 +91,7 @@ def page(folder: Path = KEPT) -> str:
     order = list(PRESETS)
     kept.sort(key=lambda pair: (order.index(find_preset(pair[1].preset).name), pair[0]))
     found = [reproduction(name, one) for name, one in kept]
-    rows, figures = judge(found), judge_figures(found)
+    rows, figures = judge_numbers(found), judge_figures(found)
     missing = [name for name in _of_papers() if name not in {one.preset for _, one in kept}]
     parts = [TITLE, *_summary(build_summary_table(rows, figures))]
     parts += [f"![{CAPTION}](pictures/{NAME}.webp)\n", *_variants(found, rows)]
@@ -102,7 +110,7 @@ def _summary(sheet: TextTable) -> list[str]:
     return [table, "", *(f"{note}\n" for note in sheet.notes)]
 
 
-def _variants(found: Sequence[Reproduction], rows: Sequence[Row]) -> list[str]:
+def _variants(found: Sequence[Reproduction], rows: Sequence[ReproducedNumber]) -> list[str]:
     """Return a table of full runs that differ from the published setting on purpose."""
     lines = []
     for each in found:
@@ -112,7 +120,9 @@ def _variants(found: Sequence[Reproduction], rows: Sequence[Row]) -> list[str]:
         there = {run.summary.label for run in each.runs}
         for row in rows:
             if row.preset == each.preset and row.part == MEAN and row.strategy in there:
-                mean, _, seeds = reached(published_tables()[each.preset], each, row.strategy, MEAN)
+                mean, _, seeds = reached_mean(
+                    published_tables()[each.preset], each, row.strategy, MEAN
+                )
                 ours = f"{row.reached:.2f}" if row.is_comparable else "–"
                 numbers = [f"{row.published:.2f}", ours, f"{mean:.2f}", str(seeds)]
                 lines.append([row.strategy, each.name, "; ".join(each.departures), *numbers])
@@ -165,7 +175,7 @@ def _section(name: str, kept: Kept) -> str:
     )
 
 
-def _comparison(kept: Kept, published: PublishedTable | None) -> Comparison | None:
+def _comparison(kept: Kept, published: PublishedTable | None) -> PublishedComparison | None:
     """Return what goes beside the final table; neighbours that were kept have their own table."""
     if published is None:
         return None
@@ -178,8 +188,8 @@ def _comparison(kept: Kept, published: PublishedTable | None) -> Comparison | No
         published = published.model_copy(update={"results": results})
     labels = [run.outcome.label for run in kept.runs]
     compared = [label for label in labels if label in published.results]
-    seeds = fewer_seeds(compared, published) if compared else []
-    return Comparison(published, (*kept.departures, *seeds))
+    seeds = describe_missing_seeds(compared, published) if compared else []
+    return PublishedComparison(published, (*kept.departures, *seeds))
 
 
 def _unpublished(kept: Kept) -> list[str]:
@@ -225,7 +235,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     elif given.folder is not None:
         kept = keep(Experiment.open(given.folder), given.command)
         write(kept, KEPT, given.name or kept.preset)
-    draw(judge([reproduction(path.stem, read(path)) for path in sorted(KEPT.glob("*.json"))]))
+    draw(
+        judge_numbers([reproduction(path.stem, read(path)) for path in sorted(KEPT.glob("*.json"))])
+    )
     write_text(PAGE, page())
 
 

@@ -16,7 +16,7 @@ from rich.console import Console
 
 import coterie
 from coterie.errors import CoterieError, Interrupted
-from coterie.experiments.config import check_sizes, read_yaml
+from coterie.experiments.config import check_sizes, read_config
 from coterie.peer.peer_config import read_peer_config
 from coterie.reports.live.run_follower import RunFollower
 from coterie.reports.live.terminal_view import ChangeLines, render_screen
@@ -177,7 +177,7 @@ def damaged_settings(bases: Path, case: Path, chance: random.Random) -> Iterator
     yield [
         ("resume", lambda: command("resume", folder, "--threads", 1)),
         ("compare", lambda: command("compare", folder)),
-        ("check", lambda: library(lambda: check_sizes([read_yaml(target)]))),
+        ("check", lambda: library(lambda: check_sizes([read_config(target)]))),
         ("--set", lambda: command("run", "digits", "--set", f"strategy={value}", "--peers", "x")),
     ]
 

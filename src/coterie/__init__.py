@@ -1,7 +1,7 @@
 """Coterie: personalised decentralised deep learning.
 
 Every peer keeps its data and its own model. There is no server: each peer finds out by itself which
-peers it is worth training with.
+peers to train with.
 """
 
 from coterie.api import Result, load_run, load_runs, simulate

@@ -1,4 +1,4 @@
-"""`python -m coterie`, for where the command `coterie` is not on the path."""
+"""Runs `python -m coterie`, for systems where the command `coterie` is not on the path."""
 
 from __future__ import annotations
 

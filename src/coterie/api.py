@@ -1,7 +1,7 @@
-"""What users import: simulate with your own module and data, and read the runs of a folder.
+"""What users import: simulate your own module on your own data, and read recorded runs.
 
 Heavy packages are imported inside the functions, so that `import coterie` and the command line
-start at once.
+start fast.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """What a simulation leaves behind: every peer's best model, and the recorded tables."""
+    """The result of a simulation: every peer's best model, and the recorded tables."""
 
     models: npt.NDArray[np.float32]
     """Best models as flat vectors, (K, P)."""
@@ -46,7 +46,7 @@ class Result:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Why results may be worth nothing, such as models not clearly better than guessing."""
+        """Reasons to doubt the results, such as models not clearly better than guessing."""
         return self.summary.warnings
 
     @property
@@ -60,21 +60,10 @@ class Result:
         return np.asarray(self.metrics["test_loss"].to_numpy()[-len(self.models) :])
 
     def load_into(self, module: nn.Module, peer: int) -> nn.Module:
-        """Give a module the weights of a peer's best model, and return it."""
-        from torch import nn
+        """Load the weights of a peer's best model into a module, and return it."""
+        from coterie.experiments.run_folder import load_best_model
 
-        from coterie.models.vector import FlatModule
-
-        if not isinstance(module, nn.Module):
-            raise ConfigError(
-                "load_into needs a module, such as build() makes, and a peer's number."
-            )
-        if not 0 <= peer < len(self.models):
-            raise ConfigError(
-                f"There is no peer {peer}: the {len(self.models)} peers are numbered from 0."
-            )
-        FlatModule(module).load(self.models[peer])
-        return module
+        return load_best_model(module, self.models, peer)
 
     def __repr__(self) -> str:
         rounds, mean = self.metrics["round"][-1].as_py(), self.summary.mean
@@ -95,7 +84,7 @@ def simulate(
     threads: int | None = None,
     on_round: Callable[[Round], None] | None = None,
 ) -> Result:
-    """Simulate peers that train on their own data and choose the peers they merge with.
+    """Simulate peers that train on their own data and choose which models they merge.
 
     Parameters
     ----------
@@ -104,13 +93,13 @@ def simulate(
     peers
         The data of each peer.
     strategy
-        A name, a dict of a name and options, a strategy, or a function that returns a new strategy
-        for each peer.
+        A name, a dict with a name and options, a strategy, or a function that returns a new
+        strategy for each peer.
     settings
-        Rounds, training and everything else; a `SimulationSettings` or a dict.
+        Rounds, training and all other settings; a `SimulationSettings` or a dict.
     clusters
-        The true cluster of each peer, (K,), if known. Only yardsticks such as Oracle and the
-        records use them.
+        The true cluster of each peer, (K,), if known. Only yardsticks, such as Oracle, and
+        recorded tables use them.
     threads
         Number of threads; None uses all processors. Results do not depend on it.
     on_round
@@ -132,11 +121,11 @@ def simulate(
     (4,)
     """
     from coterie.api_arguments import (
-        checked_build,
-        checked_peers,
-        checked_settings,
-        checked_threads,
-        strategy_maker,
+        check_build,
+        check_peers,
+        check_settings,
+        check_threads,
+        strategy_factory,
     )
     from coterie.data.peer_arrays import PeerArrays
     from coterie.experiments.run_summary import summarise
@@ -145,15 +134,15 @@ def simulate(
     from coterie.simulation.result_warnings import find_warnings
     from coterie.simulation.simulation import Simulation
 
-    datasets = PeerArrays(checked_peers(peers), clusters)
-    make = strategy_maker(strategy)
+    datasets = PeerArrays(check_peers(peers), clusters)
+    make = strategy_factory(strategy)
     recorder = Recorder()
     with Simulation(
         datasets,
-        checked_build(build),
+        check_build(build),
         make,
-        checked_settings(settings),
-        threads=checked_threads(threads, os.cpu_count() or 1),
+        check_settings(settings),
+        threads=check_threads(threads, os.cpu_count() or 1),
     ) as simulation:
         run_to_end(simulation, recorder, on_round=on_round)
         metrics = recorder.table("metrics")
@@ -178,13 +167,13 @@ def simulate(
 def load_run(path: str | os.PathLike[str]) -> RunFolder:
     """Load one run, finished or not.
 
-    Its tables are Arrow tables: `.metrics.to_pandas()` is a data frame. docs/run-folder.md explains
-    the columns.
+    Tables are Arrow tables: `.metrics.to_pandas()` returns a data frame. docs/run-folder.md
+    explains the columns.
 
     Parameters
     ----------
     path
-        The folder of the run, or an output folder that holds a single run.
+        The folder of the run, or an output folder with a single run.
 
     Examples
     --------
@@ -200,14 +189,14 @@ def load_run(path: str | os.PathLike[str]) -> RunFolder:
     if len(runs) > 1:
         names = ", ".join(run.folder.name for run in runs[:3])
         raise ConfigError(
-            f"{folder} holds {len(runs)} runs: {names}{', …' if len(runs) > 3 else ''}. Name one "
-            "of these folders, or load them all with coterie.load_runs."
+            f"{folder} has {len(runs)} runs: {names}{', …' if len(runs) > 3 else ''}. Give one of "
+            "these folders, or load all runs with coterie.load_runs."
         )
     return load_runs(folder)[0]
 
 
 def load_runs(*paths: str | os.PathLike[str]) -> Runs:
-    """Load all runs of output folders; `problems` names those that cannot be read.
+    """Load all runs of output folders; `problems` lists those that cannot be read.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What `coterie.simulate` takes: ordinary variations are accepted, slips are named."""
+"""Checks the arguments of `coterie.simulate`."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ Build: TypeAlias = Callable[[], nn.Module]
 StrategyArgument: TypeAlias = (
     str | Mapping[str, Any] | AnyStrategy | Callable[[], AnyStrategy] | None
 )
-"""A name, a name with options, a strategy to make others like, or what makes one for each peer."""
+"""A name, a name with options, a strategy, or a function that returns one for each peer."""
 SettingsArgument: TypeAlias = SimulationSettings | Mapping[str, Any] | None
 PeerArgument: TypeAlias = PeerData | tuple[Any, Any, Any] | Mapping[str, Any]
 
 _EXAMPLE = "such as lambda: nn.Linear(20, 2)"
 
 
-def checked_build(build: Build) -> Build:
-    """Return what makes a new module at each call; raise a ConfigError if it does not."""
+def check_build(build: Build) -> Build:
+    """Return `build`; raise a ConfigError unless it returns a new module at each call."""
     if isinstance(build, nn.Module):
         raise ConfigError(
-            f"build is a module, a {type(build).__name__}, but every peer needs a module of its "
-            f"own: give a function that returns a new one, {_EXAMPLE}."
+            f"build is a module ({type(build).__name__}), but each peer needs its own. Give a "
+            f"function that returns a new module, {_EXAMPLE}."
         )
     if not callable(build):
         raise ConfigError(
-            f"build is {_named(build)}, but a function that returns a new module is needed, "
+            f"build is {_describe(build)}, but must be a function that returns a new module, "
             f"{_EXAMPLE}."
         )
-    _check_takes_nothing("build", build, _EXAMPLE)
+    _check_no_arguments("build", build, _EXAMPLE)
     module = build()
     if not isinstance(module, nn.Module):
-        raise ConfigError(f"build() returned {_named(module)}, but a torch module is needed.")
+        raise ConfigError(f"build() returned {_describe(module)}, but must return a torch module.")
     if build() is module:
         raise ConfigError(
-            "build() returned the same module twice, but every peer needs a module of its own: "
-            f"make the module inside of the function, {_EXAMPLE}."
+            "build() returned the same module twice, but each peer needs its own. Create the "
+            f"module inside the function, {_EXAMPLE}."
         )
     return build
 
 
-def strategy_maker(strategy: StrategyArgument) -> Callable[[], AnyStrategy]:
-    """Return what makes a new strategy for each peer."""
+def strategy_factory(strategy: StrategyArgument) -> Callable[[], AnyStrategy]:
+    """Return a function that returns a new strategy for each peer."""
     match strategy:
         case None:
             return partial(make_strategy, DEFAULT_STRATEGY)
@@ -63,30 +63,30 @@ def strategy_maker(strategy: StrategyArgument) -> Callable[[], AnyStrategy]:
             options = {key: value for key, value in strategy.items() if key != "name"}
             return partial(make_strategy, str(strategy.get("name", DEFAULT_STRATEGY)), options)
         case Strategy() | ServerStrategy():
-            # Peers must not share what a strategy remembers: the given one is only a model.
+            # Peers must not share the state of a strategy, so new ones get the options of this one.
             options = strategy.options()
             check_options(strategy)
             return partial(type(strategy), **{name: options[name] for name in strategy.given})
     if not callable(strategy):
         raise ConfigError(
-            f"strategy is {_named(strategy)}, but a name such as 'dac', {{'name': 'dac', 'tau': "
-            "10}, a strategy class, or a function that returns a new strategy is needed."
+            f"strategy is {_describe(strategy)}, but must be a name such as 'dac', {{'name': "
+            "'dac', 'tau': 10}, a strategy class, or a function that returns a new strategy."
         )
-    _check_takes_nothing("strategy", strategy, "such as lambda: DAC(tau=10)")
+    _check_no_arguments("strategy", strategy, "such as lambda: DAC(tau=10)")
     made = strategy()
     if not isinstance(made, Strategy | ServerStrategy):
-        raise ConfigError(f"strategy() returned {_named(made)}, but a strategy is needed.")
+        raise ConfigError(f"strategy() returned {_describe(made)}, but must return a strategy.")
     if strategy() is made:
         raise ConfigError(
-            "strategy() returned the same strategy twice, but every peer needs one of its own: "
-            "make it inside of the function, such as lambda: DAC(tau=10)."
+            "strategy() returned the same strategy twice, but each peer needs its own. Create it "
+            "inside the function, such as lambda: DAC(tau=10)."
         )
     check_options(made)
     return strategy
 
 
-def checked_settings(settings: SettingsArgument) -> SimulationSettings:
-    """Return settings; those given by name become settings."""
+def check_settings(settings: SettingsArgument) -> SimulationSettings:
+    """Return settings; a dict becomes `SimulationSettings`."""
     if settings is None:
         return SimulationSettings()
     if isinstance(settings, SimulationSettings):
@@ -94,18 +94,18 @@ def checked_settings(settings: SettingsArgument) -> SimulationSettings:
     if isinstance(settings, Mapping):
         return parse_settings(SimulationSettings, settings)
     raise ConfigError(
-        f"settings is {_named(settings)}, but SimulationSettings(rounds=20) or {{'rounds': 20}} is "
-        "needed."
+        f"settings is {_describe(settings)}, but must be SimulationSettings or a dict, such as "
+        "{'rounds': 20}."
     )
 
 
-def checked_peers(peers: Iterable[PeerArgument]) -> list[PeerData]:
-    """Return the peers' data; tuples and dicts of three parts become PeerData."""
+def check_peers(peers: Iterable[PeerArgument]) -> list[PeerData]:
+    """Return the peers' data; tuples and dicts of three parts become `PeerData`."""
     if isinstance(peers, PeerData):
-        raise DataError("peers is the data of one peer: give a list with one PeerData per peer.")
+        raise DataError("peers is a single PeerData. Give a list with one PeerData per peer.")
     if isinstance(peers, Mapping | str) or not isinstance(peers, Iterable):
         raise DataError(
-            f"peers is {_named(peers)}, but a list with one PeerData per peer is needed."
+            f"peers is {_describe(peers)}, but must be a list with one PeerData per peer."
         )
     return [_peer_data(number, peer) for number, peer in enumerate(peers)]
 
@@ -118,40 +118,40 @@ def _peer_data(number: int, peer: PeerArgument) -> PeerData:
     if isinstance(peer, Mapping) and set(peer) == set(PARTS):
         return PeerData(**peer)
     raise DataError(
-        f"Peer {number} is {_named(peer)}, but PeerData(train=…, validation=…, test=…) is needed. "
+        f"Peer {number} is {_describe(peer)}, but must be PeerData(train=…, validation=…, test=…). "
         "Each part is a pair (inputs, targets). A tuple of the three parts works too, and a dict "
         "with their names."
     )
 
 
-def checked_threads(threads: int | None, default: int) -> int:
+def check_threads(threads: int | None, default: int) -> int:
     """Return the number of threads."""
     if threads is None:
         return default
     if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
-        raise ConfigError(f"threads is {threads!r}, but a whole number of at least 1 is needed.")
+        raise ConfigError(f"threads is {threads!r}, but must be a whole number of at least 1.")
     return threads
 
 
-def _check_takes_nothing(name: str, function: Callable[..., object], example: str) -> None:
+def _check_no_arguments(name: str, function: Callable[..., object], example: str) -> None:
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        return  # some compiled callables do not tell
+        return  # some compiled functions have no signature
     try:
         signature.bind()
     except TypeError as error:
         raise ConfigError(
             f"{name} is called without arguments, but {getattr(function, '__name__', 'it')} needs "
-            f"some ({error}): wrap it into a function, {example}."
+            f"some ({error}). Wrap it in a function, {example}."
         ) from None
 
 
-def _named(value: object) -> str:
-    """Return words for a value of a wrong type."""
+def _describe(value: object) -> str:
+    """Return a short description of a value of a wrong type."""
     if value is None:
         return "None"
     if isinstance(value, str | int | float | bool):
         return repr(value)
-    kind = type(value).__name__
-    return f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"

@@ -15,7 +15,7 @@ from small_runs import assert_same_table, drifting_simulation, metrics_of, small
 from coterie.attacks.poison_settings import PoisonKind, PoisonSettings
 from coterie.attacks.poisoning import poisoned_peers
 from coterie.errors import ConfigError
-from coterie.experiments.config import build_model, make_scenario, with_changes
+from coterie.experiments.config import apply_changes, build_model, make_scenario
 from coterie.experiments.execution import execute
 from coterie.experiments.presets import find_preset
 from coterie.experiments.recorded_tables import RecordedTables
@@ -166,7 +166,7 @@ def digits(**changes):
 def test_the_summary_is_of_the_honest(tmp_path):
     config = digits(**{"poison.kind": "sign-flip", "poison.share": 0.4})
     run = RunFolder(tmp_path / "run", config)
-    run.lay_out()
+    run.create_folder()
     scenario = make_scenario(config)
     execute(run, lambda: scenario, threads=1, tell=len, how_to_continue="")
     poisoned = poisoned_peers(config.poison, scenario, 0)
@@ -230,7 +230,7 @@ def test_settings_that_cannot_work(changes, message):
 
 def test_a_share_without_a_kind_is_no_mistake():
     """A sweep over kinds begins with none."""
-    assert with_changes(digits(), {"poison.share": 0.3}).poison.kind == "none"
+    assert apply_changes(digits(), {"poison.share": 0.3}).poison.kind == "none"
 
 
 @pytest.mark.parametrize(

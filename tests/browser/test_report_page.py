@@ -33,9 +33,9 @@ def test_every_figure_of_a_real_run_renders(open_page, digits, theme):
     assert opened.page.locator("#graph line").count() > 16
     said = opened.page.locator("#summary").inner_text()
     assert "± is the 95% interval of the difference, paired over 3 seeds." in said
-    assert "Yardsticks, not competitors: oracle (told the true clusters)" in said
+    assert "Yardsticks, not competitors: oracle (uses the true clusters)" in said
     marks = opened.page.locator("#summary tbody .mark").all_inner_texts()
-    assert marks == ["told the true clusters"]
+    assert marks == ["uses the true clusters"]
     assert "watch.peers" in opened.page.locator("#similarity .missing").inner_text()
     assert opened.page.locator("#summary tbody tr").count() == 3
     assert opened.page.evaluate("document.documentElement.dataset.theme") == theme

@@ -15,7 +15,7 @@ from coterie.data.pools import Samples
 from coterie.data.scenario import CHUNK
 from coterie.data.shifts import DatasetShift, LabelShift, LabelSwapShift, NoShift, RotationShift
 from coterie.data.synthetic import linear_regression
-from coterie.experiments.config import make_scenario, parse
+from coterie.experiments.config import make_scenario, parse_config
 
 FEW = settings(max_examples=25, deadline=None, derandomize=True)
 
@@ -232,7 +232,7 @@ def test_strategies_see_the_very_same_data():
     contents = [
         _contents(
             make_scenario(
-                parse(
+                parse_config(
                     {
                         "shift": {"kind": "rotation", "angles": [0, 90]},
                         "drift": {"kind": "random", "every": 5},

@@ -20,7 +20,7 @@ from coterie.experiments.presets import PRESETS
 from coterie.experiments.published import published_tables
 from coterie.reports.papers_tables import build_summary_table
 from coterie.results.read_reproductions import read_reproductions
-from coterie.results.reproduction import judge, judge_figures
+from coterie.results.reproduction import judge_figures, judge_numbers
 from coterie.runtime.run_tables import read_table
 
 DOCS, TOOLS = ROOT / "docs", ROOT / "tools"
@@ -53,7 +53,7 @@ def test_page_begins_with_the_table_of_the_command(script):
     page = script.page()
     table = page[page.index("| published |") :].partition("\n\n")[0]
     kept = [script.reproduction(path.stem, script.read(path)) for path in KEPT.glob("*.json")]
-    sheet = build_summary_table(judge(kept), judge_figures(kept))
+    sheet = build_summary_table(judge_numbers(kept), judge_figures(kept))
     lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
     assert lines[0] == list(sheet.header)
     assert lines[2:] == [list(line.cells) for line in sheet.rows]
@@ -64,7 +64,7 @@ def test_what_is_kept_is_judged_as_its_runs_are(script, finished):
     kept = script.reproduction(finished.name, script.keep(Experiment.open(finished)))
     [read] = read_reproductions([finished], [])
     assert [run.summary for run in kept.runs] == [run.summary for run in read.runs]
-    assert judge([kept]) == judge([read])
+    assert judge_numbers([kept]) == judge_numbers([read])
     assert judge_figures([kept]) == judge_figures([read])
 
 
@@ -77,7 +77,7 @@ def test_no_number_is_typed_into_the_page():
 
 
 def test_the_picture_has_the_same_bytes_each_time(script, tmp_path):
-    rows = judge(
+    rows = judge_numbers(
         [script.reproduction(path.stem, script.read(path)) for path in KEPT.glob("*.json")]
     )
     pictures = []

@@ -11,7 +11,7 @@ from commands import coterie, refused
 
 from coterie import SimulationSettings
 from coterie.errors import ConfigError
-from coterie.experiments.config import check_size, parse, parse_change, with_changes
+from coterie.experiments.config import apply_changes, check_size, parse_change, parse_config
 from coterie.experiments.presets import PRESETS, find_preset
 from coterie.learning.settings import TrainingSettings
 from coterie.runtime.size_limits import check_models
@@ -125,7 +125,7 @@ def numbers() -> list[str]:
 def test_no_whole_number_may_be_beyond_all_bounds(key, value):
     change = dict([parse_change(f"{key}={value}")])
     with pytest.raises(ConfigError, match=key.rpartition(".")[2]):
-        with_changes(find_preset("digits-drift").config, change)
+        apply_changes(find_preset("digits-drift").config, change)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), -1.0])
@@ -134,7 +134,7 @@ def test_no_whole_number_may_be_beyond_all_bounds(key, value):
 )
 def test_no_number_may_be_infinite_or_negative(key, value):
     with pytest.raises(ConfigError, match=key):
-        with_changes(find_preset("digits").config, {key: value})
+        apply_changes(find_preset("digits").config, {key: value})
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -173,4 +173,4 @@ def test_settings_of_the_library():
         with pytest.raises(ConfigError, match=r"rounds|whole numbers"):
             SimulationSettings(**wrong)
     with pytest.raises(ConfigError, match="whole numbers"):
-        parse({"peers": {"count": ENORMOUS, "train_size": 1, "validation_size": 1}})
+        parse_config({"peers": {"count": ENORMOUS, "train_size": 1, "validation_size": 1}})

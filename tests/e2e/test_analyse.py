@@ -128,14 +128,14 @@ def test_a_run_without_drift_or_watching_says_so(tmp_path):
     assert done.code == 0, done.err
     done = coterie("analyse", tmp_path / "out")
     assert done.code == 0, done.err
-    assert "recovery: There is no drift in these runs" in done.out
-    assert "similarity: Nobody was watched" in done.out
+    assert "recovery: These runs have no drift" in done.out
+    assert "similarity: No peers were watched" in done.out
     asked = coterie("analyse", tmp_path / "out", "--only", "recovery,similarity,merges")
-    refused(asked, 2, "recovery: There is no drift", "--set 'watch.peers=[0, 1]'")
+    refused(asked, 2, "recovery: These runs have no drift", "--set 'watch.peers=[0, 1]'")
 
 
 def test_folders_that_are_no_runs(tmp_path):
-    refused(coterie("analyse", tmp_path), 4, tmp_path, "not the folder of a run")
+    refused(coterie("analyse", tmp_path), 4, tmp_path, "not an output folder of coterie run")
     refused(coterie("analyse", tmp_path / "nowhere"), 4, "There is no folder")
 
 

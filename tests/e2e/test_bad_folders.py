@@ -72,7 +72,7 @@ def test_the_output_folder_holds_another_run(finished, tmp_path):
     folder = shutil.copytree(finished, tmp_path / "my run")
     before = contents(folder)
     answer = coterie("run", *SMALL, "--out", folder)
-    message = refused(answer, 4, folder, "holds another run", "choose another")
+    message = refused(answer, 4, folder, "holds another run", "Choose another")
     assert shlex.join(["coterie", "resume", str(folder)]) in message
     assert contents(folder) == before
 

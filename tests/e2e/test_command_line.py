@@ -16,7 +16,7 @@ from safetensors import safe_open
 
 from coterie.data.cifar import CIFAR10
 from coterie.data.dataset_catalogue import DATASETS
-from coterie.experiments.config import RunConfig, read_yaml, to_yaml
+from coterie.experiments.config import RunConfig, config_to_yaml, read_config
 from coterie.experiments.presets import PRESETS, find_preset
 from coterie.models.architectures import ARCHITECTURES
 from coterie.runtime.run_tables import read_table
@@ -44,7 +44,7 @@ def test_run_compares_five_strategies(tmp_path):
     # Local exchanges nothing; Random and Kin fetch 5 models a round, and 5 are fetched from them.
     assert table["local"][5] == "0"
     assert table["random"][5] == table["kin"][5] == "20"
-    assert f"Everything is in {tmp_path / 'out'}" in done.out
+    assert f"All files are in {tmp_path / 'out'}" in done.out
     assert "±" not in done.out
 
 
@@ -127,7 +127,7 @@ def test_set_changes_single_settings_and_whole_groups(tmp_path, drift):
     options = [part for change in changes for part in ("--set", change)]
     done = coterie("run", *ONE, *options, "--out", tmp_path / "out")
     assert done.code == 0, done.err
-    config = read_yaml(tmp_path / "out" / "random-seed0" / "config.yaml")
+    config = read_config(tmp_path / "out" / "random-seed0" / "config.yaml")
     assert (config.training.epochs, config.training.learning_rate) == (1, 3e-4)
     assert config.shift.groups == ((0, 1, 2, 3, 4), (5, 6, 7, 8, 9))
     assert config.peers.sizes.exponent == 1
@@ -180,10 +180,10 @@ def test_the_saved_configuration_is_complete(tmp_path):
     path = tmp_path / "out" / "random-seed5" / "config.yaml"
     changes = {"peers.count": 8, "rounds": 2, "strategy.fetches": 2}
     [expected] = find_preset("digits").runs(["random"], [5], changes)
-    assert read_yaml(path) == expected
+    assert read_config(path) == expected
     assert yaml.safe_load(path.read_text()) == expected.model_dump(mode="json")
     assert set(yaml.safe_load(path.read_text())) == set(RunConfig.model_fields)
-    assert to_yaml(read_yaml(path)) == path.read_text()
+    assert config_to_yaml(read_config(path)) == path.read_text()
 
 
 def test_regression_prints_errors_and_the_oracle_wins(tmp_path):
@@ -244,9 +244,9 @@ def test_an_output_folder_with_brackets_is_named_as_it_is(tmp_path):
     for folder in (tmp_path / "run[old]", tmp_path / "run[" / "x]"):
         done = coterie("run", *ONE, "--rounds", 0, "--out", folder)
         assert done.code == 0, done.err
-        assert f"Everything is in {folder}" in done.out
+        assert f"All files are in {folder}" in done.out
     assert (
-        "Everything is in " + str(tmp_path / "run[old]")
+        "All files are in " + str(tmp_path / "run[old]")
         in coterie("resume", tmp_path / "run[old]").out
     )
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from commands import Answer, contents, coterie, refused
 
-from coterie.experiments.config import read_yaml
+from coterie.experiments.config import read_config
 from coterie.experiments.experiment import Experiment
 
 RUN = ("--peers", 8, "--rounds", 2, "--threads", 1, "--set", "strategy.fetches=2")
@@ -41,7 +41,7 @@ def test_a_run_is_repeated_bit_for_bit(original, tmp_path):
         assert done.code == 0, done.err
         (repeated,) = Experiment.open(tmp_path / name).runs
         assert repeated.folder.name == run.name
-        assert repeated.config == read_yaml(run / "config.yaml")
+        assert repeated.config == read_config(run / "config.yaml")
         assert len(files(run)) == len(SAME)
         assert files(repeated.folder) == files(run)
 
@@ -63,7 +63,7 @@ def test_changes_come_on_top(original, tmp_path):
         *("--rounds", 1, "--seed", 7, "--seeds", 2, "--set", "training.epochs=1"),
     )
     assert done.code == 0, done.err
-    before = read_yaml(original / "random-seed4" / "config.yaml").model_dump()
+    before = read_config(original / "random-seed4" / "config.yaml").model_dump()
     for seed, run in zip((7, 8), Experiment.open(tmp_path / "out").runs, strict=True):
         now = run.config.model_dump()
         assert (now.pop("rounds"), now.pop("seed")) == (1, seed)
@@ -79,7 +79,7 @@ def test_other_strategies_can_be_compared_in_its_setting(original, tmp_path):
     _, oracle = Experiment.open(tmp_path / "out").runs
     assert (oracle.config.label, oracle.config.seed) == ("oracle", 4)
     assert oracle.config.strategy["fetches"] == 2
-    assert oracle.config.drift == read_yaml(what).drift
+    assert oracle.config.drift == read_config(what).drift
 
 
 def test_what_a_user_wrote(tmp_path):
@@ -121,7 +121,7 @@ def test_a_file_that_cannot_be_run(tmp_path, text, code, parts):
 
 
 def test_a_folder_that_holds_no_run(tmp_path):
-    refused(coterie("run", tmp_path), 4, tmp_path, "holds no run")
+    refused(coterie("run", tmp_path), 4, tmp_path, "contains no run")
 
 
 def test_a_preset_of_the_same_name_comes_first(original, tmp_path, monkeypatch):

@@ -146,7 +146,7 @@ def test_a_file_that_has_changed_meanwhile_is_told(file, tmp_path):
     file.write_text(STRATEGY + "\n# another version\n")
     done = coterie("resume", folder, "--strategy-file", file, "--threads", 1)
     assert done.code == 0, done.err
-    assert "my_strategy.py has changed since mine-seed0 was begun" in plain(done.err)
+    assert "my_strategy.py has changed since mine-seed0 was started" in plain(done.err)
 
 
 def test_nothing_is_loaded_because_a_folder_says_so(file, tmp_path, monkeypatch):
@@ -193,12 +193,12 @@ def test_without_names_it_is_compared_with_the_presets_own(file, tmp_path):
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        (None, ("is not there", "FILE.py")),
+        (None, ("does not exist", "FILE.py")),
         ("1 +", ("failed in line 1", "SyntaxError")),
         ("import nowhere_at_all", ("failed in line 1", "nowhere_at_all")),
         ("x = 1\ny = 1 / 0", ("failed in line 2", "ZeroDivisionError")),
-        ("x = 1", ("no strategy in it", "coterie.strategies.Strategy")),
-        (STRATEGY.replace('"mine"', '"random"'), ("another strategy called 'random'",)),
+        ("x = 1", ("the file has no strategy", "coterie.strategies.Strategy")),
+        (STRATEGY.replace('"mine"', '"random"'), ("another strategy has the name 'random'",)),
     ],
 )
 def test_a_file_that_cannot_be_used(tmp_path, text, parts):
@@ -215,8 +215,12 @@ def test_a_file_that_cannot_be_used(tmp_path, text, parts):
 def test_a_file_is_no_strategy(file, tmp_path):
     answer = coterie("run", "digits", "--strategy", file, "--out", tmp_path / "out")
     refused(answer, 2, f"--strategy-file {file}")
-    refused(coterie("run", "digits", "--strategy-file", "mine"), 2, "not the name of a Python file")
-    refused(coterie("run", "digits", "--strategy-file", f"{file}:Nope"), 2, "no Nope in it")
+    refused(coterie("run", "digits", "--strategy-file", "mine"), 2, "mine is not a Python file")
+    refused(
+        coterie("run", "digits", "--strategy-file", f"{file}:Nope"),
+        2,
+        "the file has no strategy Nope",
+    )
 
 
 def test_a_run_that_is_copied_elsewhere(finished, tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from commands import coterie, plain, refused
 
-from coterie.experiments.config import read_yaml
+from coterie.experiments.config import read_config
 from coterie.runtime.run_tables import read_table
 
 QUICK = ("--scale", 0.1, "--threads", 1)
@@ -14,7 +14,7 @@ SHORT = ("friends-synthetic", *QUICK, "--strategy", "oracle,fedavg")
 
 def table_of(out: str) -> list[str]:
     """Return what was printed, without the line that names the folder."""
-    return [line for line in out.splitlines() if "Everything is in" not in line]
+    return [line for line in out.splitlines() if "All files are in" not in line]
 
 
 def test_a_shortened_run_is_shown_beside_the_published_one_and_says_so(tmp_path):
@@ -59,7 +59,7 @@ def test_a_scaled_run_is_scaled_throughout(tmp_path):
         *("run", "digits-drift", *QUICK, "--strategy", "random", "--out", tmp_path / "out")
     )
     assert done.code == 0, done.err
-    config = read_yaml(tmp_path / "out" / "random-seed0" / "config.yaml")
+    config = read_config(tmp_path / "out" / "random-seed0" / "config.yaml")
     assert (config.rounds, config.drift.every, config.peers.count) == (6, 2, 8)
     metrics = read_table(tmp_path / "out" / "random-seed0", "metrics")
     assert metrics.num_rows == 7 * 8
@@ -73,7 +73,7 @@ def test_what_is_given_comes_after_the_scale(tmp_path):
         *("--set", "strategy.fetches=3", "--out", tmp_path / "out"),
     )
     assert done.code == 0, done.err
-    config = read_yaml(tmp_path / "out" / "random-seed0" / "config.yaml")
+    config = read_config(tmp_path / "out" / "random-seed0" / "config.yaml")
     assert (config.rounds, config.peers.count, config.strategy["fetches"]) == (2, 12, 3)
 
 

@@ -84,7 +84,7 @@ def test_a_run_that_has_not_finished_is_shown_as_far_as_it_got(copied, tmp_path)
 
 def test_a_folder_without_runs_is_refused(tmp_path):
     target = tmp_path / "report.html"
-    refused(coterie("report", tmp_path, "-o", target), 4, "no run to look at", tmp_path)
+    refused(coterie("report", tmp_path, "-o", target), 4, "no run to read", tmp_path)
     assert not target.exists()
 
 

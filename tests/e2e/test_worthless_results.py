@@ -39,7 +39,7 @@ def test_a_learning_rate_beyond_all_bounds(tmp_path):
     assert (
         printed.index("test accuracy %")
         < printed.index("Warning")
-        < printed.index("Everything is in")
+        < printed.index("All files are in")
     )
 
 

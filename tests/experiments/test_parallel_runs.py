@@ -13,7 +13,7 @@ import pytest
 
 from coterie.errors import DataError, Interrupted, WorkerDied
 from coterie.experiments import parallel_runs
-from coterie.experiments.parallel_runs import Line, SideBySide, Work
+from coterie.experiments.parallel_runs import ParallelRuns, ParentLink, Work
 
 NEVER: Callable[[], bool] = lambda: False  # noqa: E731 — short for what is asked again and again
 
@@ -29,7 +29,7 @@ class Heard:
         def listen(name: str, message: object) -> None:
             self.messages.setdefault(name, []).append(message)
 
-        pool = SideBySide(count, on_message=listen, on_end=self.ends.__setitem__)
+        pool = ParallelRuns(count, on_message=listen, on_end=self.ends.__setitem__)
         pool.run(iter(work.items()), stop)
 
 
@@ -41,12 +41,12 @@ def heard():
     assert set(psutil.Process().children()) == before
 
 
-def speak(line: Line, *, words: list[str]) -> None:
+def speak(link: ParentLink, *, words: list[str]) -> None:
     for word in words:
-        line.say(word)
+        link.send(word)
 
 
-def meet(line: Line, *, mine: str, others: str) -> None:
+def meet(link: ParentLink, *, mine: str, others: str) -> None:
     """End only when another worker is running at the same time."""
     open(mine, "w").close()
     deadline = time.monotonic() + 20
@@ -55,9 +55,9 @@ def meet(line: Line, *, mine: str, others: str) -> None:
         time.sleep(0.01)
 
 
-def wait_to_stop(line: Line) -> None:
-    line.say(os.getpid())
-    while not line.asked_to_stop():
+def wait_to_stop(link: ParentLink) -> None:
+    link.send(os.getpid())
+    while not link.asked_to_stop():
         time.sleep(0.01)
     raise Interrupted("as you wish")
 
@@ -81,7 +81,7 @@ def test_never_more_at_a_time_than_asked(heard):
     # Other tests leave a process to fork from behind, for those to come.
     before = set(psutil.Process().children())
 
-    def count(line: Line) -> None:
+    def count(link: ParentLink) -> None:
         time.sleep(0.1)
 
     def stop() -> bool:
@@ -95,7 +95,7 @@ def test_never_more_at_a_time_than_asked(heard):
 
 
 def test_an_error_for_people_comes_with_its_notes(heard):
-    def fail(line: Line) -> None:
+    def fail(link: ParentLink) -> None:
         error = DataError("no data")
         error.add_note("get some")
         raise error
@@ -150,8 +150,8 @@ def test_a_second_wish_to_stop_ends_all_at_once(heard):
             raise Interrupted("at once")
         return False
 
-    def forever(line: Line) -> None:
-        line.say("here")
+    def forever(link: ParentLink) -> None:
+        link.send("here")
         time.sleep(60)
 
     with pytest.raises(Interrupted, match="at once"):

@@ -13,15 +13,21 @@ from rich.console import Console
 from coterie.errors import ConfigError
 from coterie.experiments.presets import find_preset
 from coterie.experiments.run_summary import RunSummary
-from coterie.experiments.sweep import MAX_RUNS, grid, parse_vary, value_of, written
+from coterie.experiments.sweep_grid import (
+    MAX_RUNS,
+    one_line_yaml,
+    parse_vary,
+    plan_sweep,
+    setting_text,
+)
 from coterie.reports.sweep_tables import build_sweep_table, format_csv
-from coterie.results.sweep_points import Trial, points, select
+from coterie.results.sweep_points import SweepRun, best_points, group_by_values
 
 DIGITS = find_preset("digits")
 
 
 def names(varied: dict[str, list[object]], labels: list[str], seeds: range = range(1)) -> list[str]:
-    return grid(DIGITS, labels, seeds, {}, varied)[1]
+    return plan_sweep(DIGITS, labels, seeds, {}, varied)[1]
 
 
 # Reading --vary
@@ -54,7 +60,7 @@ def test_values_are_read_like_set():
         (["strategy.tau=1,,2"], ["not valid YAML"]),
         (["strategy.tau=1],[2"], ["not valid YAML"]),
         (["strategy.tau=1", "strategy.tau=2"], ["strategy.tau is given twice"]),
-        (["rounds=1,2"], ["'rounds' is both varied and set to 5"]),
+        (["rounds=1,2"], ["'rounds' is varied and also set to 5"]),
         (["seed=1,2"], ["--seeds"]),
         (["strategy=a,b"], ["--strategy"]),
         (["strategy.name=dac,random"], ["--strategy"]),
@@ -81,7 +87,7 @@ def test_a_strategy_without_the_option_runs_once():
 
 def test_several_settings_make_all_combinations():
     varied = {"strategy.tau": [1, 5], "training.epochs": [1, 2, 3]}
-    configs, found = grid(DIGITS, ["dac", "local"], range(1), {"rounds": 3}, varied)
+    configs, found = plan_sweep(DIGITS, ["dac", "local"], range(1), {"rounds": 3}, varied)
     assert len(found) == 2 * 3 + 3
     chosen = [(c.strategy["tau"], c.training.epochs) for c in configs if c.label == "dac"]
     assert sorted(chosen) == [(t, e) for t in (1.0, 5.0) for e in (1, 2, 3)]
@@ -92,7 +98,7 @@ def test_several_settings_make_all_combinations():
 def test_runs_on_the_same_data_follow_one_another():
     """So that they are made once, and shared: here two seeds of two sizes, four datasets."""
     varied = {"strategy.tau": [1, 5], "peers.train_size": [8, 16]}
-    configs, _ = grid(DIGITS, ["random", "dac"], range(2), {}, varied)
+    configs, _ = plan_sweep(DIGITS, ["random", "dac"], range(2), {}, varied)
     data = [(config.seed, config.peers.train_size) for config in configs]
     changes = sum(one != other for one, other in itertools.pairwise(data))
     assert changes == 3
@@ -134,13 +140,13 @@ def test_names_are_unique():
         ({"training.epocs": [1, 2]}, ["'training.epocs'", "Did you mean 'epochs'"]),
         ({"strategy.tau": [1, "many"]}, ["tau", "'many'"]),
         ({"training.learning_rate": [0.1, -1]}, ["training.learning_rate", "-1"]),
-        ({"strategy.tau": [1, 5, 1.0]}, ["strategy.tau", "1, 5, 1", "the same"]),
-        ({"training.learning_rate": ["3e-4", 0.0003]}, ["training.learning_rate", "the same"]),
+        ({"strategy.tau": [1, 5, 1.0]}, ["strategy.tau", "1, 5, 1", "are equal"]),
+        ({"training.learning_rate": ["3e-4", 0.0003]}, ["training.learning_rate", "are equal"]),
     ],
 )
 def test_values_that_cannot_work(varied, parts):
     with pytest.raises(ConfigError) as error:
-        grid(DIGITS, ["dac"], range(2), {}, varied)
+        plan_sweep(DIGITS, ["dac"], range(2), {}, varied)
     for part in parts:
         assert part in str(error.value)
 
@@ -149,22 +155,22 @@ def test_too_many_runs_are_refused_with_their_number():
     """Counted, not made: a million configurations would take minutes."""
     varied = {"strategy.tau": list(range(1, 1001)), "training.epochs": list(range(1, 1001))}
     with pytest.raises(ConfigError, match="2,002,000 runs") as error:
-        grid(DIGITS, ["dac", "local"], range(2), {}, varied)
+        plan_sweep(DIGITS, ["dac", "local"], range(2), {}, varied)
     assert f"{MAX_RUNS:,}" in str(error.value)
 
 
 def test_scale_shrinks_what_is_not_varied():
-    configs, _ = grid(DIGITS, ["dac"], range(1), {}, {"peers.count": [20, 40]}, 0.5)
+    configs, _ = plan_sweep(DIGITS, ["dac"], range(1), {}, {"peers.count": [20, 40]}, 0.5)
     assert [config.peers.count for config in configs] == [20, 40]
     assert {config.rounds for config in configs} == {DIGITS.config.rounds // 2}
 
 
 def test_values_are_written_as_yaml():
-    assert [written(v) for v in (5.0, 0.0003, True, None, "a", [1, 2], {"kind": "x"})] == [
+    assert [one_line_yaml(v) for v in (5.0, 0.0003, True, None, "a", [1, 2], {"kind": "x"})] == [
         "5", "0.0003", "true", "null", "a", "[1, 2]", "{kind: x}",
     ]  # fmt: skip
-    assert value_of(DIGITS.config, "training.epochs") == "3"
-    assert value_of(DIGITS.config, "strategy.tau") is None
+    assert setting_text(DIGITS.config, "training.epochs") == "3"
+    assert setting_text(DIGITS.config, "strategy.tau") is None
 
 
 # Results
@@ -178,17 +184,21 @@ def trial(
     *,
     seed: int = 0,
     is_accuracy: bool = True,
-) -> Trial:
+) -> SweepRun:
     """Return a run that reached this, or that has not finished."""
     reached = RunSummary(
         label, seed, ("a", "b"), (test, test), test, 3.0, 4.0, is_accuracy, validation or math.nan
     )
     name = f"{label}-{tau}-{seed}"
-    return Trial(name, label, seed, {"strategy.tau": tau}, None if validation is None else reached)
+    return SweepRun(
+        name, label, seed, {"strategy.tau": tau}, None if validation is None else reached
+    )
 
 
-def best(trials: list[Trial]) -> dict[str, str | None]:
-    return {label: p.values["strategy.tau"] for label, p in select(points(trials)).items()}
+def best(trials: list[SweepRun]) -> dict[str, str | None]:
+    return {
+        label: p.values["strategy.tau"] for label, p in best_points(group_by_values(trials)).items()
+    }
 
 
 def test_the_best_is_chosen_by_validation_and_never_by_test():
@@ -227,11 +237,13 @@ def test_a_setting_that_failed_for_one_seed_is_not_best():
     assert best([trial("dac", "1", None)]) == {}
 
 
-def cells(trials: list[Trial]) -> list[list[str]]:
+def cells(trials: list[SweepRun]) -> list[list[str]]:
     """Return the rows of the printed table."""
-    found = points(trials)
+    found = group_by_values(trials)
     console = Console(width=200, file=io.StringIO(), force_terminal=False)
-    console.print(build_sweep_table("title", "strategy.tau", found, list(select(found).values())))
+    console.print(
+        build_sweep_table("title", "strategy.tau", found, list(best_points(found).values()))
+    )
     lines = console.file.getvalue().splitlines()
     return [[c.strip() for c in line.strip("│┃").split("│")] for line in lines if "│" in line]
 

@@ -9,12 +9,12 @@ import pytest
 from reports.test_tables import an_outcome
 from rich.console import Console
 
-from coterie.experiments.published.published_table import Comparison, PublishedTable
+from coterie.experiments.published.published_table import PublishedComparison, PublishedTable
 from coterie.experiments.run_summary import RunSummary
 from coterie.reports.final_table import build_final_table
 
 
-def published(**changes: object) -> Comparison:
+def published(**changes: object) -> PublishedComparison:
     """Return a table of two clusters, printed in the other order, with a mean over peers."""
     settings = {
         "preset": "x",
@@ -24,17 +24,17 @@ def published(**changes: object) -> Comparison:
         "results": {"gossip": {"mean": 60.0, "clusters": [70.0, 55.5]}},
         **changes,
     }
-    return Comparison(PublishedTable.model_validate(settings))
+    return PublishedComparison(PublishedTable.model_validate(settings))
 
 
-def rows(outcomes: list[RunSummary], comparison: Comparison | None) -> list[list[str]]:
+def rows(outcomes: list[RunSummary], comparison: PublishedComparison | None) -> list[list[str]]:
     """Return the titles and the rows, without models, MB and seeds."""
     table = build_final_table("title", outcomes, comparison)
     columns = [[str(column.header), *map(str, column.cells)] for column in table.columns]
     return [list(row[:-3]) for row in zip(*columns, strict=True)]
 
 
-def column(title: str, outcomes: list[RunSummary], comparison: Comparison) -> list[str]:
+def column(title: str, outcomes: list[RunSummary], comparison: PublishedComparison) -> list[str]:
     table = build_final_table("title", outcomes, comparison)
     [found] = [each for each in table.columns if each.header == title]
     return [str(cell) for cell in found.cells]
@@ -141,7 +141,7 @@ def test_what_is_not_a_column_adds_no_rows():
 @pytest.mark.parametrize("departure", ["shortened: 1 of 2 rounds", "shift.angles [0, 45]"])
 def test_the_caption_is_printed_as_it_is(departure):
     """Square brackets are markup to the library that prints."""
-    theirs = Comparison(published().table, (departure,))
+    theirs = PublishedComparison(published().table, (departure,))
     console = Console(record=True, width=120, file=io.StringIO())
     console.print(build_final_table("title", [an_outcome("gossip", 0.5, 0.75)], theirs))
     text = " ".join(console.export_text().split())

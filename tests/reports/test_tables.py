@@ -13,7 +13,7 @@ from rich.console import Console
 
 from coterie.experiments.run_summary import RunSummary, summarise
 from coterie.reports.final_table import build_final_table
-from coterie.results.statistics import confidence
+from coterie.results.statistics import confidence_interval
 
 
 def metrics(rows: list[dict[str, object]]) -> pa.Table:
@@ -53,7 +53,7 @@ def bold_rows(outcomes: list[RunSummary]) -> list[str]:
 
 def test_confidence_by_hand():
     """Mean 3, s = √2.5, n = 5; Student's t for 4 degrees of freedom is 2.7764451."""
-    mean, width = confidence([1.0, 2.0, 3.0, 4.0, 5.0])
+    mean, width = confidence_interval([1.0, 2.0, 3.0, 4.0, 5.0])
     assert mean == 3.0
     assert width == pytest.approx(2.7764451052 * math.sqrt(2.5 / 5), rel=1e-9)
 
@@ -64,30 +64,30 @@ def test_confidence_by_hand():
 def test_the_factor_is_students_t(count, factor):
     values = np.arange(count, dtype=float)
     expected = factor * values.std(ddof=1) / math.sqrt(count)
-    assert confidence(values)[1] == pytest.approx(expected, rel=1e-9)
+    assert confidence_interval(values)[1] == pytest.approx(expected, rel=1e-9)
 
 
 def test_equal_values_have_no_width():
-    assert confidence([0.5, 0.5, 0.5]) == (0.5, 0.0)
+    assert confidence_interval([0.5, 0.5, 0.5]) == (0.5, 0.0)
 
 
 def test_one_value_has_no_interval():
-    mean, width = confidence([0.25])
+    mean, width = confidence_interval([0.25])
     assert mean == 0.25
     assert math.isnan(width)
 
 
 def test_missing_values_do_not_count():
-    mean, width = confidence([1.0, math.nan, 3.0])
-    assert (mean, width) == confidence([1.0, 3.0])
+    mean, width = confidence_interval([1.0, math.nan, 3.0])
+    assert (mean, width) == confidence_interval([1.0, 3.0])
     assert mean == 2.0
-    assert confidence([math.nan, 7.0])[0] == 7.0
-    assert math.isnan(confidence([math.nan, 7.0])[1])
+    assert confidence_interval([math.nan, 7.0])[0] == 7.0
+    assert math.isnan(confidence_interval([math.nan, 7.0])[1])
 
 
 @pytest.mark.parametrize("values", [[], [math.nan], [math.nan, math.nan]])
 def test_no_value_has_neither_mean_nor_interval(values):
-    assert all(math.isnan(number) for number in confidence(values))
+    assert all(math.isnan(number) for number in confidence_interval(values))
 
 
 def small_run() -> pa.Table:

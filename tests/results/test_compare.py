@@ -21,9 +21,9 @@ from coterie.reports.table_formats import (
     render_markdown,
 )
 from coterie.results.comparison import compare
-from coterie.results.measures import entry
+from coterie.results.measures import measure_run
 from coterie.results.read_runs import read_runs
-from coterie.results.statistics import confidence
+from coterie.results.statistics import confidence_interval
 from coterie.runtime.recorder import Recorder
 from coterie.runtime.run_tables import read_table
 
@@ -73,13 +73,13 @@ def test_means_and_intervals_are_those_of_the_summaries(runs):
     found = lines(runs)
     for label in ("local", "random", "oracle"):
         reached = summaries(runs, label)
-        mean, width = confidence([each["mean"] for each in reached])
+        mean, width = confidence_interval([each["mean"] for each in reached])
         one = line(found, label)
         assert float(one["mean"]) == pytest.approx(mean)
         assert float(one["interval"]) == pytest.approx(width)
         assert (one["seeds"], one["unfinished"], one["measure"]) == ("3", "0", "test-accuracy")
         for number, name in enumerate(reached[0]["cluster_names"]):
-            mean, _ = confidence([each["cluster_means"][number] for each in reached])
+            mean, _ = confidence_interval([each["cluster_means"][number] for each in reached])
             assert float(line(found, label, name)["mean"]) == pytest.approx(mean)
         assert float(one["models"]) == reached[0]["models_per_peer"]
 
@@ -89,7 +89,9 @@ def test_differences_are_paired_by_seed(runs):
     ours, theirs = (
         [each["mean"] for each in summaries(runs, label)] for label in ("oracle", "random")
     )
-    mean, width = confidence([one - other for one, other in zip(ours, theirs, strict=True)])
+    mean, width = confidence_interval(
+        [one - other for one, other in zip(ours, theirs, strict=True)]
+    )
     oracle = line(found, "oracle")
     assert float(oracle["difference"]) == pytest.approx(mean)
     assert float(oracle["difference_interval"]) == pytest.approx(width)
@@ -100,7 +102,7 @@ def test_differences_are_paired_by_seed(runs):
 
 def test_yardsticks_are_named(runs):
     said = coterie("compare", runs).out
-    assert "Yardsticks, not competitors: oracle (told the true clusters)." in said
+    assert "Yardsticks, not competitors: oracle (uses the true clusters)." in said
     alone = coterie("compare", runs / "local-seed0", runs / "random-seed0").out
     assert "Yardsticks" not in alone
 
@@ -124,7 +126,7 @@ def test_a_seed_counts_once(runs, tmp_path):
     copy = shutil.copytree(runs, tmp_path / "copy")
     done = coterie("compare", runs, copy, "--format", "csv")
     assert line(list(csv.DictReader(io.StringIO(done.out))), "random")["seeds"] == "3"
-    assert f"{copy / 'random-seed0'} is left out" in plain(done.err)
+    assert f"{copy / 'random-seed0'} is skipped" in plain(done.err)
 
 
 def test_an_unfinished_run_is_marked_and_not_tested(runs):
@@ -199,7 +201,7 @@ def test_a_lost_list_of_runs_is_made_up_for(runs, content):
 
 def test_nothing_at_all_is_an_error(tmp_path):
     (tmp_path / "empty").mkdir()
-    refused(coterie("compare", tmp_path / "empty", tmp_path / "none"), 4, "no run to look at")
+    refused(coterie("compare", tmp_path / "empty", tmp_path / "none"), 4, "no run to read")
 
 
 def test_an_unknown_baseline_is_an_error(runs):
@@ -269,7 +271,7 @@ def test_probes_are_counted_on_both_sides(original):
         {"round": 1, "kind": "fetch", "receiver": 2, "sender": 0},
     ]
     run.tables._tables["exchanges"] = table_of("exchanges", rows)
-    assert entry(run, "test-accuracy").probes_per_peer == 3 / 8
+    assert measure_run(run, "test-accuracy").costs.probes == 3 / 8
 
 
 AWKWARD = r"50% of $5 & #1_a {b} ~^\ [x] <y> τ=5 ± 90° – “é”"

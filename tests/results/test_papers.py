@@ -15,15 +15,15 @@ from coterie.experiments.run_summary import RunSummary
 from coterie.reports.papers_tables import build_summary_table, move_reasons_below
 from coterie.results.read_reproductions import read_reproductions
 from coterie.results.reproduction import (
+    ReproducedNumber,
     ReproducedRun,
     Reproduction,
-    Row,
     as_data,
-    judge,
+    count_judgements,
     judge_figures,
-    summarise,
+    judge_numbers,
 )
-from coterie.results.statistics import confidence
+from coterie.results.statistics import confidence_interval
 from coterie.studies.papers import PAPERS
 
 LABELS5 = "friends-cifar-labels5"
@@ -51,11 +51,13 @@ def experiment(preset: str, *runs: ReproducedRun, **others: object) -> Reproduct
     return Reproduction(preset=preset, runs=runs, **{**known, **others})
 
 
-def row(preset: str, label: str, *experiments: Reproduction, part: str = "mean") -> Row:
+def row(
+    preset: str, label: str, *experiments: Reproduction, part: str = "mean"
+) -> ReproducedNumber:
     """Return how one published number is judged."""
     [found] = [
         each
-        for each in judge(experiments)
+        for each in judge_numbers(experiments)
         if (each.preset, each.strategy, each.part) == (preset, label, part)
     ]
     return found
@@ -92,7 +94,7 @@ def test_an_interval_counts_from_three_seeds_on(num_seeds, judgement):
     runs = [run("random", mean, seed) for seed, mean in enumerate(means)]
     found = row(LABELS5, "random", experiment(LABELS5, *runs))
     assert found.num_seeds == num_seeds
-    assert found.interval == pytest.approx(confidence(means)[1])
+    assert found.interval == pytest.approx(confidence_interval(means)[1])
     assert found.judgement == ("met" if num_seeds == 3 else "unexplained") == judgement
 
 
@@ -129,13 +131,14 @@ def test_neighbours_need_the_first_stage_alone():
 
 
 def test_every_number_is_counted_once_in_its_table():
-    rows = judge([experiment(LABELS5, run("random", 82.73), run("local", 0))])
-    assert sum(each.num_rows for each in summarise(rows)) == sum(row.is_headline for row in rows)
-    [labels5] = [each for each in summarise(rows) if each.preset == LABELS5]
+    rows = judge_numbers([experiment(LABELS5, run("random", 82.73), run("local", 0))])
+    tables = count_judgements(rows)
+    assert sum(each.num_rows for each in tables) == sum(row.is_headline for row in rows)
+    [labels5] = [each for each in tables if each.preset == LABELS5]
     num_rows = len(published_tables()[LABELS5].results)
     counts = {"met": 1, "explained": 0, "unexplained": 1, "other setting": 0}
     assert labels5.counts == {**counts, "not run": num_rows - 2}
-    assert {each.source for each in summarise(rows) if each.preset == "pens-cifar-rotation2"} == {
+    assert {each.source for each in tables if each.preset == "pens-cifar-rotation2"} == {
         "Onoszko & Karlsson 2021, table 4.2",
         "Onoszko & Karlsson 2021, table 4.3",
     }
@@ -196,7 +199,7 @@ def _judged(folder):
     problems: list[str] = []
     found = read_reproductions([folder], problems)
     assert not problems
-    return judge(found), judge_figures(found)
+    return judge_numbers(found), judge_figures(found)
 
 
 def test_the_command_prints_tables(finished):

@@ -121,7 +121,7 @@ def test_runs_without_a_round_are_told(runs):
     found = read_runs([runs])
     assert len(found) == 3
     assert "random-seed0 has not recorded a round yet" in found.problems[0]
-    with pytest.raises(StorageError, match="no run to look at"):
+    with pytest.raises(StorageError, match="no run to read"):
         read_runs([runs / "random-seed0"])
 
 

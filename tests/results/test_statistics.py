@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from coterie.results.statistics import Difference, corrected, paired_difference
+from coterie.results.statistics import Difference, correct_p_values, paired_difference
 
 
 def with_p(p_value: float) -> Difference:
@@ -42,7 +42,7 @@ def test_one_common_seed_is_no_test():
     found = paired_difference({0: 3.0, 1: 9.0}, {0: 1.0})
     assert (found.mean, found.num_pairs, found.mark) == (2.0, 1, "")
     assert math.isnan(found.p_value)
-    assert corrected({"a": found})["a"].mark == ""
+    assert correct_p_values({"a": found})["a"].mark == ""
 
 
 def test_differences_without_spread():
@@ -52,23 +52,23 @@ def test_differences_without_spread():
 
 def test_holm_by_hand():
     """0.01·3, then 0.03·2, then 0.04·1, which may not fall below the one before."""
-    found = corrected({"a": with_p(0.04), "b": with_p(0.01), "c": with_p(0.03)})
-    assert [found[label].corrected for label in "abc"] == pytest.approx([0.06, 0.03, 0.06])
+    found = correct_p_values({"a": with_p(0.04), "b": with_p(0.01), "c": with_p(0.03)})
+    assert [found[label].corrected_p_value for label in "abc"] == pytest.approx([0.06, 0.03, 0.06])
     assert [found[label].mark for label in "abc"] == ["", "*", ""]
 
 
 def test_holm_counts_only_what_was_tested():
-    found = corrected({"a": with_p(0.04), "b": with_p(math.nan)})
-    assert found["a"].corrected == pytest.approx(0.04)
-    assert math.isnan(found["b"].corrected)
-    assert corrected({"a": with_p(0.6), "b": with_p(0.7)})["a"].corrected == 1.0
+    found = correct_p_values({"a": with_p(0.04), "b": with_p(math.nan)})
+    assert found["a"].corrected_p_value == pytest.approx(0.04)
+    assert math.isnan(found["b"].corrected_p_value)
+    assert correct_p_values({"a": with_p(0.6), "b": with_p(0.7)})["a"].corrected_p_value == 1.0
 
 
 @pytest.mark.parametrize(
     ("p_value", "mark"), [(0.06, ""), (0.04, "*"), (0.009, "**"), (0.0009, "***")]
 )
 def test_marks(p_value, mark):
-    assert corrected({"a": with_p(p_value)})["a"].mark == mark
+    assert correct_p_values({"a": with_p(p_value)})["a"].mark == mark
 
 
 @pytest.mark.parametrize(

@@ -39,9 +39,9 @@ def test_a_run_that_is_there_is_not_replaced(tmp_path):
     folder = tmp_path / "out"
     experiment = Experiment.create(folder, configs("local", 0))
     before = contents(folder)
-    with pytest.raises(ConfigError, match="holds a run local-seed0 already"):
+    with pytest.raises(ConfigError, match="already has a run local-seed0"):
         experiment.add(configs("local", 0))
-    with pytest.raises(ConfigError, match="asked for 2 times"):
+    with pytest.raises(ConfigError, match="appears 2 times"):
         experiment.add(configs("local", 3, 3))
     experiment.add([])
     assert {name: text for name, text in contents(folder).items() if name != ".lock"} == before

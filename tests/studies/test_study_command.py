@@ -18,8 +18,8 @@ from coterie.errors import Interrupted
 from coterie.experiments.presets import find_preset
 from coterie.runtime.run_tables import read_table
 from coterie.studies.base import Setting, Study, plan
-from coterie.studies.catalogue import STUDIES
-from coterie.studies.running import run_parts
+from coterie.studies.run_study import run_parts
+from coterie.studies.study_list import STUDIES
 
 DIGITS = find_preset("digits")
 STARTED = ("--seeds", 2, "--rounds", 3, "--threads", 1, "--side-by-side", 1)
@@ -205,11 +205,11 @@ def test_a_list_says_how_many_models_are_fetched(tmp_path, scale, fetches):
 
 def test_folders_of_something_else_are_refused(tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
-    refused(run("--out", tmp_path), 4, "something else than a study")
+    refused(run("--out", tmp_path), 4, "it is not empty and holds no study")
     other = tmp_path / "other"
     other.mkdir()
     (other / "study.yaml").write_text("study: another")
-    refused(run("--out", other), 4, "does not say that this is a folder of the study tiny")
+    refused(run("--out", other), 4, "does not hold the study tiny")
     refused(coterie("study", "tinny"), 2, "Did you mean 'tiny'?")
 
 

@@ -10,11 +10,11 @@ from coterie.data.drift import NoDrift
 from coterie.errors import ConfigError
 from coterie.experiments.config import RunConfig, check_sizes
 from coterie.experiments.presets import find_preset
-from coterie.results.published_comparison import differences
+from coterie.results.published_comparison import list_differences
 from coterie.strategies import make_strategy
 from coterie.studies.base import Setting, plan
-from coterie.studies.catalogue import STUDIES, find_study
 from coterie.studies.kin import own_tasks
+from coterie.studies.study_list import STUDIES, find_study
 
 KIN = STUDIES["kin"]
 BY_NAME = {setting.name: setting for setting in KIN.settings}
@@ -48,12 +48,12 @@ def test_everything_is_valid_and_nothing_is_run_twice(scale):
 
 @pytest.mark.parametrize("setting", KIN.settings, ids=lambda setting: setting.name)
 def test_settings_that_share_a_folder_mean_the_same_runs(setting):
-    for other in (each for each in KIN.settings if each.place == setting.place):
+    for other in (each for each in KIN.settings if each.folder_name == setting.folder_name):
         common = [label for label in setting.labels if label in other.labels]
         pairs = zip(setting.runs(common, [1], {}), other.runs(common, [1], {}), strict=True)
         by_label = {each.label: each for each in other.runs(common, [1], {})}
         for ours, _ in pairs:
-            assert differences(ours, by_label[ours.label]) == []
+            assert list_differences(ours, by_label[ours.label]) == []
 
 
 @pytest.mark.parametrize("name", [s.name for s in KIN.settings if s.group == "main"])
@@ -168,7 +168,7 @@ def test_what_is_chosen():
     assert [each.name for each in KIN.chosen(["death", "labels5"])] == ["labels5", "death"]
     assert {each.group for each in KIN.chosen(["ablation"])} == {"ablation"}
     (part,) = plan(KIN.chosen(["labels2", "death"]), ["kin"], [4], {"strategy.rivals": False})
-    assert (part.place, part.settings) == ("labels2", ("labels2", "death"))
+    assert (part.folder_name, part.settings) == ("labels2", ("labels2", "death"))
     (config,) = part.configs
     assert (config.label, config.seed, config.strategy["rivals"]) == ("kin", 4, False)
 

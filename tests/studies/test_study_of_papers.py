@@ -13,11 +13,11 @@ from coterie.experiments.config import RunConfig, check_sizes
 from coterie.experiments.presets import find_preset
 from coterie.experiments.published import published_tables
 from coterie.experiments.run_folder import RunFolder
-from coterie.results.published_comparison import departures
+from coterie.results.published_comparison import list_departures
 from coterie.runtime.run_tables import SCHEMAS
 from coterie.studies.base import plan
-from coterie.studies.catalogue import find_study
 from coterie.studies.estimate import seconds_left, work
+from coterie.studies.study_list import find_study
 
 PAPERS = find_study("papers")
 BY_NAME = {setting.name: setting for setting in PAPERS.settings}
@@ -36,13 +36,13 @@ def test_every_published_row_is_run(preset):
 @pytest.mark.parametrize("name", [name for name in BY_NAME if name in published_tables()])
 def test_a_setting_with_a_presets_name_is_the_published_setting(name):
     for config in BY_NAME[name].runs(None, [0], {}):
-        assert departures(config, find_preset(name)) == []
+        assert list_departures(config, find_preset(name)) == []
 
 
 def test_everything_is_valid():
     parts = plan(PAPERS.settings, None, [0], {})
     check_sizes([config for part in parts for config in part.configs])
-    assert len({part.place for part in parts}) == len(PAPERS.settings)
+    assert len({part.folder_name for part in parts}) == len(PAPERS.settings)
 
 
 @pytest.mark.parametrize("name", [n for n in BY_NAME if n.startswith("hast-") and "iid" not in n])
@@ -70,7 +70,7 @@ def test_results_stand_beside_the_published_ones(tmp_path):
     assert done.code == 0, done.err
     assert "Hagander & Ihre-Thomason 2024, table 4.3" in done.out
     assert "9.43" in done.out
-    assert "left in all" in done.err
+    assert "left for all" in done.err
     assert (tmp_path / "out" / "results.csv").read_text().count("friends-synthetic") == 2
 
 

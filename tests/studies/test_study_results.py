@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 from coterie.errors import StorageError
-from coterie.studies.results import Result, csv_text, harmed_share, read_csv
-from coterie.studies.tables import NUMBERS, TEST_RESULT, against_ours, sheet
+from coterie.studies.study_results import StudyResult, csv_text, harmed_share, read_csv
+from coterie.studies.study_tables import NUMBERS, TEST_RESULT, advantage_sheet, sheet
 
 
-def result(strategy: str, seed: int, test: float, **other: object) -> Result:
+def result(strategy: str, seed: int, test: float, **other: object) -> StudyResult:
     unknown = dict.fromkeys(
         ("test_other", "harmed", "lost", "own_cluster_10", "own_cluster_20"), math.nan
     )
     unknown |= dict.fromkeys(("never_fetched", "over_time", "drop", "recovery_rounds"), math.nan)
     about = {"setting": "one", "group": "main", "rounds": 9, "peers": 4, "is_accuracy": True}
     costs = {"models_per_peer": 10.0, "cpu_seconds": 0.5}
-    return Result(
+    return StudyResult(
         **{**about, **unknown, **costs, "strategy": strategy, "seed": seed, "test": test, **other}
     )
 
@@ -59,7 +59,7 @@ def test_tables_show_means_and_the_best():
         ("oracle", "54.00 ± 9.94", "8.00* (1 of 3)"),
         ("kin", "64.00 ± 8.61*", "9.00 (1 of 3)"),
     ]
-    (row,) = against_ours(found, "main").rows
+    (row,) = advantage_sheet(found, "main").rows
     # Differences 10, 12, 8: 4.303 · 2 / √3, and p = 0.013 alone.
     assert row.cells == ("oracle", "+10.00 ± 4.97*", "-1.00")
 

@@ -33,7 +33,7 @@ def small_run(folder: Path, **changes: object) -> tuple[RunFolder, Scenario]:
     }
     (config,) = find_preset("digits").runs(["random"], [0], settings)
     run = RunFolder(folder, config)
-    run.lay_out()
+    run.create_folder()
     return run, make_scenario(config)
 
 

@@ -71,7 +71,7 @@ def test_network_settings_are_groups_within_groups():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("compression", "--network compression: write it as dotted.key=value"),
+        ("compression", "--network compression: expected dotted.key=value"),
         ("deadlines.fetch_second=1", "no setting 'network.deadlines.fetch_second'. Did you mean"),
         ("deadlines.fetch_seconds=-1", "network.deadlines.fetch_seconds = -1 cannot be used"),
     ],

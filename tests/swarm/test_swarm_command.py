@@ -144,7 +144,7 @@ def test_an_error_of_one_peer_is_the_error_of_the_swarm(tmp_path):
             ("--strategy", "dac", "--peers", 4, "--set", "strategy.fetches=5"),
             ("strategy.fetches is 5", "4 peers"),
         ),
-        (("--set", "strategy.tau=5"), ("None of the strategies kin has an option 'tau'",)),
+        (("--set", "strategy.tau=5"), ("The strategy kin has no option 'tau'",)),
         (("--network", "deadline=3"), ("There is no setting 'network.deadline'", "deadlines")),
         (("--set", "runtime=network"), ("--set", "coterie swarm")),
     ],

@@ -25,8 +25,8 @@ from coterie.reports.figures.style import (
     strategy_line,
     use_style,
 )
-from coterie.results.statistics import confidence
-from coterie.studies.results import Result
+from coterie.results.statistics import confidence_interval
+from coterie.studies.study_results import StudyResult
 from kin_page.kept import DRAWN, KeptSetting
 from kin_page.overview import MAIN, Gain, gains, level
 from make_pictures import PICTURES, WIDTH, save_picture
@@ -180,7 +180,7 @@ def _dot_panel(axes: Axes, kept: KeptSetting) -> None:
     tests = [
         [_shown(each) * scale for each in kept.results if each.strategy == name] for name in labels
     ]
-    means, widths = zip(*map(confidence, tests), strict=True)
+    means, widths = zip(*map(confidence_interval, tests), strict=True)
     for place, (name, mean, width) in enumerate(zip(labels, means, widths, strict=True)):
         is_ours = name == "kin" or (kept.made.group == "poison" and name.startswith("kin-"))
         colour = HELPED if is_ours else GREY
@@ -201,6 +201,6 @@ def _labels(kept: KeptSetting) -> list[str]:
     return list(dict.fromkeys(known))
 
 
-def _shown(result: Result) -> float:
+def _shown(result: StudyResult) -> float:
     """Return what is drawn: the test, or where peers are poisoned what they cost the others."""
     return result.lost if result.group == "poison" else result.test

@@ -22,11 +22,11 @@ from coterie.reports.html.views.curves_view import build_curves
 from coterie.reports.html.views.view_parts import Json, summarise_seeds
 from coterie.results.analyses.columns import columns, of_all_peers
 from coterie.results.analyses.neighbours import fetched_precision
-from coterie.results.published_comparison import differences
+from coterie.results.published_comparison import list_differences
 from coterie.results.read_runs import read_runs
 from coterie.storage.files import explain_errors, prepare_folder, write_text
 from coterie.studies.base import Setting, Study
-from coterie.studies.results import Result, csv_text, read_csv, results
+from coterie.studies.study_results import StudyResult, csv_text, read_csv, read_results
 from reproduction_page.kept import hardware, software
 
 DRAWN = ("random", "dac", "oracle", "hast", "kin")
@@ -71,7 +71,7 @@ class KeptSetting:
     """One setting of a study."""
 
     made: Made
-    results: list[Result]
+    results: list[StudyResult]
 
 
 def keep(study: Study, folder: Path, target: Path, only: Sequence[str] | None = None) -> list[str]:
@@ -80,14 +80,14 @@ def keep(study: Study, folder: Path, target: Path, only: Sequence[str] | None = 
     Other runs that were kept before stay.
     """
     problems: list[str] = []
-    found = results(study, folder, problems)
+    found = read_results(study, folder, problems)
     if problems:
         raise StorageError("\n".join(problems))
     kept = []
     for setting in study.chosen(only):
         mine = [result for result in found if result.setting == setting.name]
         if mine:
-            now = KeptSetting(_made(setting, folder / setting.place), mine)
+            now = KeptSetting(_made(setting, folder / setting.folder_name), mine)
             path = target / f"{setting.name}.json"
             _write(combined(_read(path), now, setting) if path.exists() else now, target)
             kept.append(setting.name)
@@ -170,7 +170,7 @@ def _departures(setting: Setting, configs: Sequence[RunConfig]) -> list[str]:
     found: dict[str, None] = {}
     for config in configs:
         [expected] = setting.runs([config.label], [config.seed], {})
-        found.update(dict.fromkeys(differences(expected, config)))
+        found.update(dict.fromkeys(list_differences(expected, config)))
     return list(found)
 
 

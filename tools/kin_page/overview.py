@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from coterie.experiments.run_summary import known_mean
-from coterie.studies.results import Result
-from coterie.studies.tables import OURS
+from coterie.studies.study_results import StudyResult
+from coterie.studies.study_tables import OURS
 from kin_page.kept import KeptSetting
 from reproduction_page.tables import markdown
 
@@ -18,24 +18,24 @@ COMPARED = ("local", "random", "pens", "dac", "panm", "hast", "oracle")
 TOLD = "oracle"
 """The strategy that knows the clusters, which no peer does in practice."""
 MAIN = "main"
-Measure: TypeAlias = Callable[[Result], float]
+Measure: TypeAlias = Callable[[StudyResult], float]
 
 
-def _scale(result: Result) -> float:
+def _scale(result: StudyResult) -> float:
     return 100.0 if result.is_accuracy else 1.0
 
 
-def at_the_end(result: Result) -> float:
+def at_the_end(result: StudyResult) -> float:
     """Return the last test; accuracies in percent."""
     return result.test * _scale(result)
 
 
-def by_other_rule(result: Result) -> float:
+def by_other_rule(result: StudyResult) -> float:
     """Return the last test by the other rule for the best model."""
     return result.test_other * _scale(result)
 
 
-def level(result: Result) -> float:
+def level(result: StudyResult) -> float:
     """Return what counts in a setting: the mean over time where data drift, or the last test."""
     usual = result.test if math.isnan(result.over_time) else result.over_time
     return usual * _scale(result)

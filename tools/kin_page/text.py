@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coterie.studies.kin import DELUSION, NUM_TASKS, POISONED_SHARE, VALIDATION_SIZES
-from coterie.studies.results import EARLY, HARM
+from coterie.studies.study_results import EARLY, HARM
 
 TITLE = """# Kin beside other strategies
 

@@ -23,10 +23,10 @@ from coterie.experiments.presets import Preset, find_preset
 from coterie.experiments.published import published_tables
 from coterie.experiments.run_folder import RunFolder
 from coterie.experiments.run_summary import RunSummary
-from coterie.results.analyses import over_runs
-from coterie.results.analyses.catalogue import Analysis
+from coterie.results.analyses import analyse_runs
+from coterie.results.analyses.analysis_list import Analysis
 from coterie.results.analyses.columns import ALL
-from coterie.results.published_comparison import departures
+from coterie.results.published_comparison import list_departures
 from coterie.results.reproduction import ReproducedRun, Reproduction
 from coterie.runtime.run_tables import read_table
 from coterie.storage.files import explain_errors, prepare_folder, write_text
@@ -142,7 +142,7 @@ def _departures(configs: Sequence[RunConfig], preset: Preset) -> tuple[str, ...]
     """Return how runs with published numbers differ from the preset; if there are none, all."""
     table = published_tables().get(preset.name)
     compared = [config for config in configs if table and config.label in table.results]
-    found = (each for config in compared or configs for each in departures(config, preset))
+    found = (each for config in compared or configs for each in list_departures(config, preset))
     return tuple(dict.fromkeys(found))
 
 
@@ -153,7 +153,7 @@ def _analyses(runs: Sequence[RunFolder]) -> list[Analysis]:
         names += ["neighbours", "fetched", "unfetched"]
     if any(_delusional(run.config) for run in runs):
         names.append("merges")
-    return over_runs.choose(",".join(names))
+    return analyse_runs.choose_analyses(",".join(names))
 
 
 def _kept_run(run: RunFolder, outcome: RunSummary, analyses: Sequence[Analysis]) -> KeptRun:
@@ -169,7 +169,7 @@ def _kept_run(run: RunFolder, outcome: RunSummary, analyses: Sequence[Analysis])
 
 
 def _summaries(run: RunFolder, analyses: Sequence[Analysis]) -> dict[str, tuple[Summary, ...]]:
-    results, _ = over_runs.study([run], analyses, WINDOW)
+    results, _ = analyse_runs.analyse_runs([run], analyses, WINDOW)
     return {
         result.analysis.name: tuple(
             Summary(row.keys, {name: _or_none(one.mean) for name, one in row.estimates.items()})

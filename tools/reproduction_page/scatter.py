@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from coterie.reports.colours import BLUE, GREY, VERMILION
 from coterie.reports.figures.style import MARKERS, PAGE, add_legend, new_figure, use_style
 from coterie.reports.papers_tables import TITLES
-from coterie.results.reproduction import Row
+from coterie.results.reproduction import ReproducedNumber
 from make_pictures import PICTURES, WIDTH, save_picture
 
 NAME = "reproduction"
@@ -23,7 +23,7 @@ HEIGHT = 3.1
 """Inches."""
 
 
-def draw(rows: Sequence[Row], folder: Path = PICTURES) -> None:
+def draw(rows: Sequence[ReproducedNumber], folder: Path = PICTURES) -> None:
     """Draw all numbers that can be compared, accuracies beside squared errors."""
     shown = [row for row in rows if row.is_comparable]
     with use_style():
@@ -43,7 +43,7 @@ def draw(rows: Sequence[Row], folder: Path = PICTURES) -> None:
     save_picture(file.getvalue(), NAME, WIDTH, folder, NUM_COLOURS)
 
 
-def _panel(axes: Axes, rows: Sequence[Row], papers: Sequence[str], unit: str) -> None:
+def _panel(axes: Axes, rows: Sequence[ReproducedNumber], papers: Sequence[str], unit: str) -> None:
     for row in rows:
         axes.errorbar(
             row.published,
@@ -63,7 +63,7 @@ def _panel(axes: Axes, rows: Sequence[Row], papers: Sequence[str], unit: str) ->
     axes.set_ylabel(f"ours: {unit}")
 
 
-def _legend(figure: Figure, rows: Sequence[Row], papers: Sequence[str]) -> None:
+def _legend(figure: Figure, rows: Sequence[ReproducedNumber], papers: Sequence[str]) -> None:
     """Say which colour is which judgement, and which marker is which paper."""
     judged = {row.judgement for row in rows}
     lines = {
@@ -76,5 +76,5 @@ def _legend(figure: Figure, rows: Sequence[Row], papers: Sequence[str]) -> None:
     add_legend(figure, lines)
 
 
-def _paper(row: Row) -> str:
+def _paper(row: ReproducedNumber) -> str:
     return row.source.partition(",")[0]

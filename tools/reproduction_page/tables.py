@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from coterie.experiments.published.published_table import PublishedResult, PublishedTable
-from coterie.results.analyses.catalogue import Shown
+from coterie.results.analyses.analyse_runs import COMMUNICATION, cell, mean_over_seeds
+from coterie.results.analyses.analysis_list import ShownColumn
 from coterie.results.analyses.columns import ALL
-from coterie.results.analyses.over_runs import COMMUNICATION, cell, estimate
 from reproduction_page.kept import WINDOW, KeptRun
 
 About = Mapping[str, str]
@@ -31,7 +31,7 @@ class Number:
 
     analysis: str
     column: str
-    shown: Shown
+    shown: ShownColumn
     chosen: Callable[[About], bool] = _of_all
     """Which rows of the analysis count."""
 
@@ -47,11 +47,11 @@ class Number:
 
     def written(self, values: Sequence[float]) -> str:
         """Return the mean of values as text."""
-        return cell(estimate(values), self.shown, len(values))
+        return cell(mean_over_seeds(values), self.shown, len(values))
 
 
-def _percent(title: str) -> Shown:
-    return Shown(f"{title} %", scale=100.0)
+def _percent(title: str) -> ShownColumn:
+    return ShownColumn(f"{title} %", scale=100.0)
 
 
 FOUND = (
@@ -92,13 +92,13 @@ def _shifts(runs: Sequence[KeptRun]) -> str:
     is_accuracy = all(run.outcome.is_accuracy for run in runs)
     scale = 100.0 if is_accuracy else 1.0
     numbers = (
-        Number("recovery", "mean_level", Shown("mean over time", scale)),
-        Number("recovery", "drop", Shown("drop", scale)),
-        Number("recovery", "drop_after_round", Shown("after a round", scale)),
+        Number("recovery", "mean_level", ShownColumn("mean over time", scale)),
+        Number("recovery", "drop", ShownColumn("drop", scale)),
+        Number("recovery", "drop_after_round", ShownColumn("after a round", scale)),
         Number(
             "recovery",
             "rounds_to_95",
-            Shown("rounds to 95 %", with_interval=False),
+            ShownColumn("rounds to 95 %", with_interval=False),
             _of_one_shift,
         ),
         Number("recovery", "models_per_peer", COMMUNICATION["models_per_peer"]),
@@ -137,7 +137,7 @@ def _published_neighbours(mine: Sequence[KeptRun], result: PublishedResult) -> l
     if result.precision is None or result.recall is None:
         return []
     theirs = (result.precision, result.recall)
-    ours = [estimate(each.of_all(mine)).mean * each.shown.scale for each in LISTED]
+    ours = [mean_over_seeds(each.of_all(mine)).mean * each.shown.scale for each in LISTED]
     gaps = [mean - value for mean, value in zip(ours, theirs, strict=True)]
     return [
         ["*published*", *(f"{value:.2f}" for value in theirs)],
@@ -178,7 +178,7 @@ def _death(
         Number(
             "merges",
             f"accuracy_{moment}",
-            Shown(moment, 100.0),
+            ShownColumn(moment, 100.0),
             lambda about: about["cluster"] == cluster,
         )
         for moment in ("before", "merged", "trained")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from coterie.cli.console import out
+from coterie.cli.console import out, print_result
 from coterie.errors import ConfigError
 
 
@@ -15,35 +15,45 @@ def analyse(
     folder: Annotated[Path, typer.Argument(help="The output folder of `coterie run`, or one run.")],
     only: Annotated[
         str | None,
-        typer.Option(help="Some analyses, separated by commas; see docs/analyses.md."),
+        typer.Option(
+            help="Some analyses, separated by commas, see docs/analyses.md. Default: all."
+        ),
     ] = None,
-    window: Annotated[int, typer.Option(min=1, help="Rounds that means are taken over.")] = 10,
+    window: Annotated[int, typer.Option(min=1, help="The number of last rounds in means.")] = 10,
     target: Annotated[
         Path | None,
-        typer.Option("--out", help="Where tables go; FOLDER/analyses when not given."),
+        typer.Option("--out", help="Folder for the tables. Default: FOLDER/analyses."),
     ] = None,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Write CSV instead of Parquet.")] = False,
-    as_json: Annotated[
+    as_csv: Annotated[
+        bool, typer.Option("--csv", help="Write CSV files instead of Parquet.")
+    ] = False,
+    print_json: Annotated[
         bool, typer.Option("--json", help="Print the summaries as JSON instead of tables.")
     ] = False,
 ) -> None:
-    """Say who found whom, what merging did and how fast shifts were overcome."""
+    """Analyse runs: which peers found each other, the effect of merging, recovery from shifts."""
     from coterie.experiments.experiment import Experiment
-    from coterie.results.analyses import over_runs
+    from coterie.results.analyses.analyse_runs import (
+        analyse_runs,
+        as_json,
+        choose_analyses,
+        console_table,
+        save_details,
+    )
     from coterie.results.read_runs import label_runs
 
-    analyses = over_runs.choose(only)
-    results, missing = over_runs.study(label_runs(Experiment.open(folder)), analyses, window)
+    analyses = choose_analyses(only)
+    results, missing = analyse_runs(label_runs(Experiment.open(folder)), analyses, window)
     if only and missing:
         reasons = [f"{analysis.name}: {analysis.missing}" for analysis in missing]
         raise ConfigError(f"Cannot analyse {folder}.\n" + "\n".join(reasons))
     target = target or folder / "analyses"
-    over_runs.save(results, target, as_csv=as_csv)
-    if as_json:
-        typer.echo(over_runs.as_json(results))
+    save_details(results, target, as_csv=as_csv)
+    if print_json:
+        typer.echo(as_json(results))
         return
     for result in results:
-        out.print(over_runs.console_table(result))
+        out.print(console_table(result))
     for analysis in missing:
         out.print(f"{analysis.name}: {analysis.missing}", style="dim", highlight=False)
-    out.print(f"All rounds are in {target}", soft_wrap=True, highlight=False, markup=False)
+    print_result(f"The tables of all rounds are in {target}")

@@ -1,4 +1,4 @@
-"""`coterie bench`: how fast this machine is, with torch and with compiled code."""
+"""`coterie bench`: how fast this machine trains, with torch and with compiled code."""
 
 from __future__ import annotations
 
@@ -26,20 +26,22 @@ def bench(
     models: Annotated[
         str | None,
         typer.Option(
-            help="Architectures, separated by commas; all that compiled code trains, if not given.",
+            help="Architectures, separated by commas. Default: all that compiled code can train.",
             show_default=False,
         ),
     ] = None,
     threads: Threads = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A few seconds' look: small sizes, two repeats.")
+        bool, typer.Option("--quick", help="A quick test in seconds: small sizes, two repeats.")
     ] = False,
     json_file: Annotated[
         Path | None,
-        typer.Option("--json", metavar="FILE", help="Keep the figures.", show_default=False),
+        typer.Option(
+            "--json", metavar="FILE", help="Write the numbers to this file.", show_default=False
+        ),
     ] = None,
 ) -> None:
-    """Measure how fast this machine trains and evaluates: torch beside compiled code."""
+    """Measure how fast this machine trains and evaluates, with torch and with compiled code."""
     from coterie.benchmarking.model_speed import MODELS
     from coterie.benchmarking.timing import FULL, QUICK
     from coterie.models.architectures import architecture
@@ -47,7 +49,7 @@ def bench(
 
     names = [name.strip() for name in models.split(",")] if models else list(MODELS)
     for name in names:
-        architecture(name)  # refuses what it does not know
+        architecture(name)  # refuses unknown names
     if json_file is not None:
         _check_writable(json_file)
     report = _measure(names, QUICK if quick else FULL, threads or os.cpu_count() or 1)
@@ -55,22 +57,22 @@ def bench(
         console.out.print(part, highlight=False)
     if json_file is not None:
         write_text(json_file, json.dumps(report.figures(), indent=2) + "\n")
-        console.out.print(f"Kept in {json_file}", soft_wrap=True, highlight=False, markup=False)
+        console.print_result(f"Written to {json_file}")
 
 
 def _check_writable(file: Path) -> None:
-    """Refuse a file that cannot be written before minutes are spent on measuring."""
+    """Refuse a file that cannot be written, before measuring for minutes."""
     folder = file.parent
     if not folder.is_dir():
         raise StorageError(
-            f"Cannot keep the figures in {file}: there is no folder {folder}. Make it first, or "
-            "choose another file with --json."
+            f"Cannot write {file}: there is no folder {folder}. Create it first, or choose another "
+            "file with --json."
         )
     if file.is_dir() or not os.access(folder, os.W_OK):
         raise StorageError(
-            f"Cannot keep the figures in {file}: "
-            f"{'it is a folder' if file.is_dir() else f'{folder} may not be written to'}. Choose "
-            "another file with --json."
+            f"Cannot write {file}: "
+            f"{'it is a folder' if file.is_dir() else f'{folder} is not writable'}. Choose another "
+            "file with --json."
         )
 
 
@@ -98,8 +100,8 @@ def _measure(names: Sequence[str], workload: Workload, threads: int) -> BenchRep
 
 @contextmanager
 def show_progress(steps: int, console: Console) -> Iterator[Tick]:
-    """Show how far it is: a bar on a terminal, elsewhere a line for each part."""
-    # Drawn from here and not by a thread of its own, whose CPU time would be measured.
+    """Show the progress: a bar on a terminal, elsewhere one line per part."""
+    # Drawn here and not by another thread, whose CPU time would be measured.
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -110,11 +112,11 @@ def show_progress(steps: int, console: Console) -> Iterator[Tick]:
         auto_refresh=False,
     )
     task = bar.add_task("starting", total=steps)
-    told: set[str] = set()
+    shown: set[str] = set()
 
     def tick(part: str) -> None:
-        if not console.is_terminal and part not in told:
-            told.add(part)
+        if not console.is_terminal and part not in shown:
+            shown.add(part)
             console.print(f"Measuring {part}", highlight=False, markup=False)
         bar.update(task, advance=1, description=part)
         bar.refresh()

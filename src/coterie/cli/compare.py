@@ -1,4 +1,4 @@
-"""`coterie compare`: strategies side by side, and which differences are more than luck."""
+"""`coterie compare`: strategies side by side, and which differences are significant."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def compare(
         str | None,
         typer.Option(
             metavar="LABEL",
-            help="The strategy that others are held against; local, or the first, if not given.",
+            help="The strategy that the others are compared with. Default: local, or the first.",
             show_default=False,
         ),
     ] = None,
@@ -33,38 +33,36 @@ def compare(
         ]
         | None,
         typer.Option(
-            help="What is compared; the test of the best models by validation, if not given.",
+            help="The measure. Default: the test of the best models by validation.",
             show_default=False,
         ),
     ] = None,
     per: Annotated[
         Literal["mean", "cluster"],
-        typer.Option(help="Which differences are shown: of the mean, or of each cluster too."),
+        typer.Option(help="Show differences of the mean only, or of each cluster too."),
     ] = "mean",
     form: Annotated[
         Literal["terminal", "markdown", "latex", "csv"] | None,
-        typer.Option(
-            "--format", help="How it is written; as the ending of --out says, if not given."
-        ),
+        typer.Option("--format", help="The format. Default: as the ending of --out, or terminal."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write it to a file.")
+        Path | None, typer.Option("--out", metavar="FILE", help="Write the tables to this file.")
     ] = None,
 ) -> None:
-    """Compare strategies: means over seeds, paired differences, communication, time, papers."""
+    """Compare strategies: means over seeds, paired differences, costs, published numbers."""
     from coterie.reports.comparison_tables import build_tables
     from coterie.reports.table_formats import format_comparisons, render_console
-    from coterie.results.comparison import compare as compared_runs
+    from coterie.results.comparison import compare as compare_runs
     from coterie.results.read_runs import read_runs
     from coterie.storage.files import write_text
 
     chosen = form or _format_of(out)
-    gathered = read_runs(folders)
-    found = compared_runs(gathered, measure, baseline)
-    console.tell_problems(gathered.problems)
+    runs = read_runs(folders)
+    found = compare_runs(runs, measure, baseline)
+    console.print_problems(runs.problems)
     if out is not None:
         write_text(out, format_comparisons(found, chosen, per_cluster=per == "cluster"))
-        console.out.print(f"Written to {out}", soft_wrap=True, highlight=False, markup=False)
+        console.print_result(f"Written to {out}")
     elif chosen == "terminal":
         for each in found:
             for sheet in build_tables(each, per_cluster=per == "cluster"):
@@ -74,14 +72,14 @@ def compare(
 
 
 def _format_of(file: Path | None) -> Format:
-    """Return the format that the ending of a file stands for."""
+    """Return the format that belongs to the ending of a file."""
     from coterie.reports.table_formats import ENDINGS
 
     if file is None:
         return "terminal"
     if file.suffix not in ENDINGS:
         raise ConfigError(
-            f"--out {file}: its ending says no format. End it with {', '.join(ENDINGS)}, or add "
-            "--format."
+            f"--out {file}: the format is not clear from the ending. End it with "
+            f"{', '.join(ENDINGS)}, or add --format."
         )
     return ENDINGS[file.suffix]

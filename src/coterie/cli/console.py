@@ -1,4 +1,4 @@
-"""Where commands write: results to one console, errors and progress to the other."""
+"""The consoles of all commands: results go to stdout, errors and progress to stderr."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from collections.abc import Iterable
 
 from rich.console import Console
 
-# Where there is no terminal, such as in a file, lines may be as long as tables need.
+# Without a terminal, such as in a file, lines may be as long as tables need.
 out = Console(width=None if sys.stdout.isatty() else 160)
 errors = Console(stderr=True)
 
 
-def tell_notes(notes: Iterable[str]) -> None:
-    """Say what is not quite as it was asked for."""
-    for note in notes:
-        errors.print(note, soft_wrap=True, highlight=False, markup=False)
+def print_result(text: str, style: str | None = None) -> None:
+    """Print one line on stdout, without wrapping or markup."""
+    out.print(text, style=style, soft_wrap=True, highlight=False, markup=False)
 
 
-def tell_problems(problems: Iterable[str]) -> None:
-    """Say what was wrong with runs that are not shown, and go on with the others."""
+def print_message(text: str, style: str | None = None) -> None:
+    """Print one line on stderr, without wrapping or markup."""
+    errors.print(text, style=style, soft_wrap=True, highlight=False, markup=False)
+
+
+def print_problems(problems: Iterable[str]) -> None:
+    """Print why some runs were skipped."""
     for problem in problems:
-        errors.print(
-            f"Problem: {problem}", style="yellow", soft_wrap=True, highlight=False, markup=False
-        )
+        print_message(f"Problem: {problem}", "yellow")

@@ -12,9 +12,9 @@ def data(data_root: DataRoot = None) -> None:
     """Show which datasets are on this computer, and how to get the others."""
     from coterie.data.dataset_catalogue import DATASETS, describe
 
-    table = Table("dataset", "here", "where, or how to get it")
+    table = Table("dataset", "available", "where, or how to get it")
     for name in DATASETS:
         status = describe(name, data_root)
-        there = "[green]yes[/]" if status.available else "[yellow]no[/]"
-        table.add_row(name, there, status.where if status.available else status.how_to_get)
+        available = "[green]yes[/]" if status.available else "[yellow]no[/]"
+        table.add_row(name, available, status.where if status.available else status.how_to_get)
     out.print(table)

@@ -1,4 +1,4 @@
-"""`coterie export`: runs in the formats of other programs."""
+"""`coterie export`: write runs in the formats of other programs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def export(
     tensorboard: Annotated[
         Path,
         typer.Option(
-            metavar="FOLDER", help="Where TensorBoard event files go, in one folder per run."
+            metavar="FOLDER", help="Folder for TensorBoard event files, with one subfolder per run."
         ),
     ],
 ) -> None:
@@ -26,14 +26,9 @@ def export(
     from coterie.reports.export.tensorboard import export_runs, load_event_writer
     from coterie.results.read_runs import read_runs
 
-    load_event_writer()  # refuses before anything is read
-    gathered = read_runs(folders)
-    console.tell_problems(gathered.problems)
-    for written in export_runs(gathered, tensorboard):
-        console.out.print(f"Written {written}", soft_wrap=True, highlight=False, markup=False)
-    console.out.print(
-        f"Look at it with: tensorboard --logdir {tensorboard}",
-        soft_wrap=True,
-        highlight=False,
-        markup=False,
-    )
+    load_event_writer()  # fails if TensorBoard is not installed, before anything is read
+    runs = read_runs(folders)
+    console.print_problems(runs.problems)
+    for written in export_runs(runs, tensorboard):
+        console.print_result(f"Written to {written}")
+    console.print_result(f"View it with: tensorboard --logdir {tensorboard}")

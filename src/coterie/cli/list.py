@@ -1,4 +1,4 @@
-"""`coterie list`: what there is to choose from."""
+"""`coterie list`: all presets, studies, strategies, models and datasets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def list_everything() -> None:
     from coterie.experiments.presets import PRESETS
     from coterie.models.architectures import ARCHITECTURES
     from coterie.strategies import STRATEGIES
-    from coterie.studies.catalogue import STUDIES
+    from coterie.studies.study_list import STUDIES
 
     for title, rows in (
         ("presets", {name: preset.summary for name, preset in PRESETS.items()}),
@@ -31,8 +31,8 @@ def list_everything() -> None:
             "datasets",
             {
                 **{name: entry.title for name, entry in DATASETS.items()},
-                LINEAR: "Linear regression on 10 features, made on the spot",
-                "FILE.npz": "Your own: train_images, train_labels, test_images, test_labels",
+                LINEAR: "Linear regression on 10 features, generated",
+                "FILE.npz": "Your own data: train_images, train_labels, test_images, test_labels",
             },
         ),
     ):

@@ -33,7 +33,7 @@ from coterie.cli.run import run
 from coterie.cli.study import study
 from coterie.cli.swarm import swarm
 from coterie.cli.sweep import sweep
-from coterie.cli.usage_errors import UsageError, understood
+from coterie.cli.usage_errors import UsageError, explain_usage_error
 from coterie.cli.watch import watch
 from coterie.errors import ConfigError, CoterieError, Interrupted
 from coterie.processes.signals import interrupted_by_signals
@@ -70,21 +70,21 @@ app.add_typer(peer, name="peer")
 
 
 def main() -> None:
-    """Run the command line; errors for people become one message and an exit code."""
+    """Run the command line; users' errors become one message and an exit code."""
     if isinstance(sys.stdout, TextIOWrapper):
-        # Names of folders need not be text, and not every terminal has all letters.
+        # Names of folders may not be valid text, and some terminals lack some letters.
         sys.stdout.reconfigure(errors="backslashreplace")
     with interrupted_by_signals():
         try:
-            _answer()
+            _run_command()
         except (CoterieError, Interrupted) as error:
             with suppress(OSError):  # a closed terminal takes no message
                 _show(error)
             sys.exit(error.exit_code)
 
 
-def _answer() -> None:
-    """Do what was asked; exit with another code than 0 where a command says so."""
+def _run_command() -> None:
+    """Run the requested command; exit with its code if that is not 0."""
     try:
         code = app(standalone_mode=False)
     except typer.Abort:
@@ -93,20 +93,20 @@ def _answer() -> None:
         if type(error).__name__ == "NoArgsIsHelpError":
             typer.echo(str(error), err=True)
             sys.exit(ConfigError.exit_code)
-        raise understood(error) from None
+        raise explain_usage_error(error) from None
     if code:
         sys.exit(code)
 
 
 def _show(error: CoterieError | Interrupted) -> None:
-    word = "" if isinstance(error, Interrupted) else "[bold red]Error:[/] "
-    errors.print(f"{word}{escape(str(error))}", soft_wrap=True, highlight=False)
+    prefix = "" if isinstance(error, Interrupted) else "[bold red]Error:[/] "
+    errors.print(f"{prefix}{escape(str(error))}", soft_wrap=True, highlight=False)
     for note in getattr(error, "__notes__", []):
         errors.print(escape(note), soft_wrap=True, highlight=False)
 
 
-def _tell_version(is_asked: bool) -> None:
-    if is_asked:
+def _show_version(is_requested: bool) -> None:
+    if is_requested:
         typer.echo(f"coterie {__version__}")
         raise typer.Exit
 
@@ -116,7 +116,7 @@ def _about(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_tell_version, is_eager=True, help="Show the version and exit."
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
         ),
     ] = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""Options that several commands have, and what they mean for the settings."""
+"""Options that several commands share, and the settings they change."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ DataRoot = Annotated[
 ]
 Threads = Annotated[
     int | None,
-    typer.Option(min=1, max=1024, help="Peers trained at the same time; all cores when not given."),
+    typer.Option(min=1, max=1024, help="The number of threads. Default: all cores."),
 ]
 SideBySide = Annotated[
     int | None,
     typer.Option(
         min=1,
         max=1024,
-        help="Runs at the same time, which share the threads; when not given as many as there are "
-        "threads, if there are as many runs and memory is enough.",
+        help="Runs at the same time, which share the threads. Default: one per thread, if there "
+        "are enough runs and enough memory.",
         show_default=False,
     ),
 ]
@@ -36,51 +36,53 @@ StrategyFiles = Annotated[
     typer.Option(
         "--strategy-file",
         metavar="FILE.py[:CLASS]",
-        help="A Python file with strategies of your own; it is run.",
+        help="A Python file with your own strategies. Its code is executed.",
         show_default=False,
     ),
 ]
-FirstSeed = Annotated[int, typer.Option(min=0, help="The first seed.")]
-Seeds = Annotated[int, typer.Option(min=1, max=10_000, help="How many seeds, one run each.")]
 FirstSeedOrOwn = Annotated[
     int | None,
-    typer.Option(min=0, help="The first seed.", show_default="0, or as the file or study says"),
+    typer.Option(min=0, help="The first seed.", show_default="0, or that of the file or study"),
 ]
 SeedsOrOwn = Annotated[
     int | None,
     typer.Option(
         min=1,
         max=10_000,
-        help="How many seeds, one run each.",
-        show_default="1, or as the file or study says",
+        help="The number of seeds, with one run each.",
+        show_default="1, or that of the file or study",
     ),
 ]
 Preset = Annotated[
     str,
-    typer.Argument(help="A preset of `coterie list`, or a config.yaml, such as of another run."),
+    typer.Argument(help="A preset of `coterie list`, a config.yaml, or the folder of a run."),
 ]
 Rounds = Annotated[int | None, typer.Option(min=0, help="Rounds after the initial training.")]
 Changes = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, by its dotted key."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a setting by its dotted key, such as training.epochs=1.",
+    ),
 ]
 Out = Annotated[
-    Path | None, typer.Option("--out", help="Output folder; a new one in runs/ when not given.")
+    Path | None, typer.Option("--out", help="Output folder. Default: a new one in runs/.")
 ]
 Scale = Annotated[
     float,
     typer.Option(
-        help="Part of the rounds and peers, above 0 and at most 1, for a quick look. What counts "
-        "rounds or peers shrinks along; --rounds, --peers and --set come after."
+        help="The part of the rounds and peers to run, above 0 and at most 1, for a quick test. "
+        "Settings that count rounds or peers shrink too. --rounds, --peers and --set come after it."
     ),
 ]
-Peers = Annotated[int | None, typer.Option(help="How many peers.")]
+Peers = Annotated[int | None, typer.Option(help="The number of peers.")]
 OwnPace = Annotated[
     bool,
     typer.Option(
         "--own-pace",
-        help="Let each peer run at its own pace, with the newest models there are; otherwise "
-        "rounds are aligned, as in a simulation.",
+        help="Each peer runs at its own pace, with the newest models of others. Default: rounds "
+        "are aligned, as in a simulation.",
     ),
 ]
 PeerNetwork = Annotated[
@@ -100,18 +102,18 @@ KeepPeers = Annotated[
 Trainer = Annotated[
     Literal["auto", "native", "torch", "batched"] | None,
     typer.Option(
-        help="What trains: compiled code (native), torch, many peers at once (batched, for GPUs), "
-        "or the best that can (auto).",
+        help="The trainer: compiled code (native), torch, many peers at once (batched, for GPUs), "
+        "or the fastest one that works (auto).",
         show_default="auto",
     ),
 ]
 Device = Annotated[
     Literal["auto", "cpu", "cuda", "mps"] | None,
-    typer.Option(help="Where to train: a GPU if there is one (auto).", show_default="auto"),
+    typer.Option(help="The device to train on. auto: a GPU if there is one.", show_default="auto"),
 ]
 
 
-def changed_settings(
+def collect_changes(
     rounds: int | None,
     peers: int | None,
     data_root: Path | None,
@@ -122,32 +124,31 @@ def changed_settings(
     """Return the changed settings by their dotted keys."""
     from coterie.experiments.config import parse_change
 
-    changes: dict[str, Any] = {}
-    if rounds is not None:
-        changes["rounds"] = rounds
-    if peers is not None:
-        changes["peers.count"] = peers
-    if data_root is not None:
-        changes["data.root"] = str(data_root)
-    if trainer is not None:
-        changes["training.trainer"] = trainer
-    if device is not None:
-        changes["training.device"] = device
+    options = {
+        "rounds": rounds,
+        "peers.count": peers,
+        "data.root": None if data_root is None else str(data_root),
+        "training.trainer": trainer,
+        "training.device": device,
+    }
+    changes: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
     changes.update(parse_change(text) for text in change or [])
     if changes.keys() & {"runtime", "swarm"} or any(key.startswith("swarm.") for key in changes):
-        raise ConfigError("--set: whether real peers run, and how, is chosen by coterie swarm.")
+        raise ConfigError(
+            "--set cannot change runtime or swarm: run real peers with coterie swarm."
+        )
     if "seed" in changes:
-        raise ConfigError("--set seed: choose seeds with --seed and --seeds instead.")
+        raise ConfigError("--set seed: use --seed and --seeds instead.")
     for key in changes.keys() & {"strategy", "strategy.name"}:
         raise ConfigError(
-            f"--set {key}: choose strategies with --strategy instead; --set strategy.OPTION=VALUE "
-            "changes one option."
+            f"--set {key}: use --strategy instead. To change one option of a strategy, use --set "
+            "strategy.OPTION=VALUE."
         )
     return changes
 
 
 def new_folder(name: str) -> Path:
-    """Return where an experiment goes that was given no place: to one of its own in runs/."""
+    """Return a new output folder in runs/."""
     base = Path("runs") / f"{name}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
     number = 1
     folder = base
@@ -158,10 +159,10 @@ def new_folder(name: str) -> Path:
 
 
 def named_strategies(strategy: str | None) -> list[str] | None:
-    """Return the names in a list with commas."""
+    """Return the names in a comma-separated list."""
     if strategy and ".py" in strategy:
         raise ConfigError(
-            f"--strategy {strategy}: a file is named with --strategy-file {strategy}, and what is "
-            "compared by the strategies' own names."
+            f"--strategy {strategy}: this is a file. Load it with --strategy-file {strategy}, and "
+            "choose its strategies by their names."
         )
     return [label.strip() for label in strategy.split(",")] if strategy else None

@@ -1,4 +1,4 @@
-"""`coterie papers`: every published number beside ours, and whether it is met."""
+"""`coterie papers`: compare every published number with ours."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from coterie.cli import console
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from coterie.results.reproduction import FigureRow, Row
+    from coterie.results.reproduction import ReproducedFigure, ReproducedNumber
 
 
 def papers(
@@ -30,22 +30,22 @@ def papers(
     """Compare runs with the published numbers: met, differs, or not run."""
     from coterie.errors import StorageError
     from coterie.results.read_reproductions import read_reproductions
-    from coterie.results.reproduction import as_data, judge, judge_figures
+    from coterie.results.reproduction import as_data, judge_figures, judge_numbers
 
     problems: list[str] = []
     found = read_reproductions(folders, problems)
     if not found:
-        reasons = "\n".join(problems) or "Name folders of finished runs of the papers' presets."
+        reasons = "\n".join(problems) or "Give folders with finished runs of the papers' presets."
         raise StorageError(f"There is no finished run of a paper's preset.\n{reasons}")
-    console.tell_problems(problems)
-    rows, figures = judge(found), judge_figures(found)
+    console.print_problems(problems)
+    rows, figures = judge_numbers(found), judge_figures(found)
     if as_json:
         typer.echo(json.dumps(as_data(rows, figures), indent=1, ensure_ascii=False))
     else:
         _show(rows, figures)
 
 
-def _show(rows: Sequence[Row], figures: Sequence[FigureRow]) -> None:
+def _show(rows: Sequence[ReproducedNumber], figures: Sequence[ReproducedFigure]) -> None:
     from coterie.reports.papers_tables import (
         build_number_table,
         build_summary_table,

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from coterie.cli import console
+from coterie.cli.console import errors, out, print_result
 
 app = typer.Typer(
-    help="Take part in a network of real peers: on your data, with those you trust.",
+    help="Take part in a network of real peers, with your data and the peers you trust.",
     no_args_is_help=True,
 )
 Folder = Annotated[Path, typer.Option(help="The peer's folder.")]
@@ -18,24 +18,24 @@ Folder = Annotated[Path, typer.Option(help="The peer's folder.")]
 
 @app.command()
 def init(
-    name: Annotated[str, typer.Argument(help="What others see this peer called.")],
+    name: Annotated[str, typer.Argument(help="The name that other peers see.")],
     folder: Annotated[
         Path | None,
-        typer.Option(help="Where the peer is made; a new folder NAME when not given."),
+        typer.Option(help="The folder of the new peer. Default: NAME."),
     ] = None,
 ) -> None:
-    """Make a new peer: its key, its certificate and its settings."""
+    """Create a new peer: its key, its certificate and its settings."""
     from coterie.peer.security.certificates import CERTIFICATE
     from coterie.peer.security.enrolment import SETTINGS, enrol
 
     identity, made = enrol(name, folder)
-    _say(f"{made} is the folder of the new peer {identity.name}. Its id is")
-    _say(identity.peer_id)
-    _say("What to do next:")
-    _say(f"1. Send {made / CERTIFICATE} to the others, over a channel you trust; never the key.")
-    _say("2. Compare ids with them, such as by phone: theirs and yours.")
-    _say(f"3. Trust each of theirs: coterie peer trust FILE --folder {made}")
-    _say(f"4. Name your data and your model in {made / SETTINGS}.")
+    print_result(f"The new peer {identity.name} is in the folder {made}. Its id is")
+    print_result(identity.peer_id)
+    print_result("Next steps:")
+    print_result(f"1. Send {made / CERTIFICATE} to the other owners, but never the key.")
+    print_result("2. Compare ids with them, theirs and yours, for example by phone.")
+    print_result(f"3. Trust each of their certificates: coterie peer trust FILE --folder {made}")
+    print_result(f"4. Set your data and your model in {made / SETTINGS}.")
 
 
 @app.command()
@@ -43,37 +43,39 @@ def trust(
     file: Annotated[Path, typer.Argument(help="The certificate of another peer.")],
     folder: Folder = Path(),
 ) -> None:
-    """Trust another peer: it may fetch my models, and I merge its."""
+    """Trust another peer: it may fetch this peer's models, and this peer may merge its models."""
     from coterie.peer.security.enrolment import trust as trust_file
 
     trusted = trust_file(file, folder)
-    word = "is trusted now" if trusted.is_new else "was trusted already"
-    _say(f"{trusted.certificate.name} {word}. Its id is")
-    _say(trusted.certificate.peer_id)
+    state = "is trusted now" if trusted.is_new else "was trusted already"
+    print_result(f"{trusted.certificate.name} {state}. Its id is")
+    print_result(trusted.certificate.peer_id)
     if trusted.is_new:
-        _say("If its owner reads you another id, such as by phone, take it back:")
-        _say(f"coterie peer untrust {trusted.certificate.peer_id[:16]} --folder {folder}")
+        print_result("Compare this id with the owner of the peer. If it differs, undo this with:")
+        print_result(f"coterie peer untrust {trusted.certificate.peer_id[:16]} --folder {folder}")
 
 
 @app.command()
 def untrust(
-    who: Annotated[str, typer.Argument(help="Its name, the beginning of its id, or a file.")],
+    peer: Annotated[
+        str, typer.Argument(help="Its name, the beginning of its id, or its certificate file.")
+    ],
     folder: Folder = Path(),
 ) -> None:
-    """Trust another peer no longer; this counts at once, also while my peer is running."""
+    """Stop trusting another peer. This takes effect at once, even while this peer is running."""
     from coterie.peer.security.enrolment import untrust as untrust_peer
 
-    certificate = untrust_peer(who, folder)
-    _say(f"{certificate.name} is not trusted any more. Its id is")
-    _say(certificate.peer_id)
+    certificate = untrust_peer(peer, folder)
+    print_result(f"{certificate.name} is not trusted any more. Its id is")
+    print_result(certificate.peer_id)
 
 
 @app.command(name="id")
 def show_id(folder: Folder = Path()) -> None:
-    """Show this peer's id, by which the others can tell that a certificate is really its."""
+    """Show this peer's id, with which others check that a certificate is really from it."""
     from coterie.peer.security.identity import load_certificate
 
-    _say(load_certificate(folder).peer_id)
+    print_result(load_certificate(folder).peer_id)
 
 
 @app.command()
@@ -82,11 +84,11 @@ def run(
         Path, typer.Argument(metavar="PEER", help="The peer's folder, or its peer.yaml.")
     ] = Path(),
 ) -> None:
-    """Take part: train on my data, and with those of whom it is worth it, until stopped."""
+    """Run a peer: train on its data and merge models of other peers, until stopped."""
     from coterie.peer.stop_request import stoppable
 
     def tell(line: str) -> None:
-        console.errors.print(line, soft_wrap=True, markup=False)
+        errors.print(line, soft_wrap=True, markup=False)
 
     with stoppable(path if path.is_dir() else path.parent, tell) as request:
         with request.loading():
@@ -100,14 +102,10 @@ def status(
     folder: Folder = Path(),
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
-    """Say how a peer is doing: whether it runs, how far it is, and whom it knows."""
+    """Show the status of a peer: whether it runs, its round, and the peers it knows."""
     from coterie.peer.status import status_json, status_table
 
     if as_json:
         typer.echo(status_json(folder))
     else:
-        console.out.print(status_table(folder))
-
-
-def _say(line: str) -> None:
-    console.out.print(line, soft_wrap=True, highlight=False, markup=False)
+        out.print(status_table(folder))

@@ -1,4 +1,4 @@
-"""Progress of an experiment on a terminal: bars with an estimate; plain lines elsewhere."""
+"""The progress of an experiment: bars on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from coterie.experiments.experiment import Experiment
 from coterie.experiments.run_folder import RunFolder
 
 LINE_SECONDS = 10.0
-"""How often a line is printed where there is no terminal for bars."""
+"""The time between lines if there is no terminal."""
 DRAW_SECONDS = 0.1
 
 
 class Display:
-    """Shows where an experiment is: one bar for all runs together, and one for each that runs."""
+    """Shows one bar for all runs of an experiment, and one for each active run."""
 
     def __init__(self, experiment: Experiment, console: Console) -> None:
         self._console = console
@@ -36,7 +36,7 @@ class Display:
         self._done = {run.folder: _length(run) for run in self._runs if run.read_summary()}
         self._num_ended = len(self._done)
         self._total = sum(_length(run) for run in self._runs)
-        # Drawn from here and not by a thread of its own: processes are forked meanwhile.
+        # Drawn here and not by another thread, because processes are forked meanwhile.
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -70,7 +70,7 @@ class Display:
         self._console.print(message, soft_wrap=True, highlight=False, markup=False)
 
     def show(self, run: RunFolder, now: RoundMetrics) -> None:
-        """Take note of a finished round."""
+        """Show a finished round."""
         self._done[run.folder] = now.round + 1
         if len(self._runs) > 1:
             if run.folder not in self._bars:
@@ -88,7 +88,7 @@ class Display:
             self.tell(self._line(run, now))
 
     def end(self, run: RunFolder) -> None:
-        """Take note of a run that has ended, perhaps before its last round."""
+        """Count a run that has ended, perhaps before its last round."""
         self._num_ended += 1
         self._done[run.folder] = _length(run)
         if run.folder in self._bars:
@@ -119,8 +119,8 @@ class Display:
 
     def _seconds_left(self) -> float:
         done = sum(self._done.values())
-        made = max(done - self._start_count, 1)
-        return (time.monotonic() - self._started) / made * (self._total - done)
+        num_new = max(done - self._start_count, 1)
+        return (time.monotonic() - self._started) / num_new * (self._total - done)
 
 
 def _length(run: RunFolder) -> int:

@@ -1,4 +1,4 @@
-"""`coterie report`: one page about runs, which can be sent to people and opened anywhere."""
+"""`coterie report`: write a page about runs, as one HTML file."""
 
 from __future__ import annotations
 
@@ -18,32 +18,28 @@ def report(
         typer.Argument(metavar="RUN…", help="Output folders of `coterie run`, or single runs."),
     ],
     target: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help="Where the page goes.")
+        Path, typer.Option("--out", "-o", metavar="FILE", help="The file of the page.")
     ] = Path("report.html"),
 ) -> None:
-    """Write one page with all figures: who learnt from whom, and did it help."""
+    """Write one HTML page with all figures: which peers learnt from each other, and did it help."""
     from coterie.reports.html.page_data import build_page_data
     from coterie.reports.html.page_shell import render_page
     from coterie.results.read_runs import Runs, read_runs
     from coterie.storage.files import write_text
 
     _check_target(target)
-    gathered = read_runs(folders)
-    for problem in gathered.problems:
-        console.errors.print(problem, soft_wrap=True, highlight=False, markup=False, style="yellow")
-    told = build_page_data(Runs(gathered, _without_paths(gathered.problems, folders)))
-    write_text(target, render_page(told["groups"][0]["title"], told))
+    runs = read_runs(folders)
+    console.print_problems(runs.problems)
+    data = build_page_data(Runs(runs, _without_paths(runs.problems, folders)))
+    write_text(target, render_page(data["groups"][0]["title"], data))
     megabytes = target.stat().st_size / 1e6
-    console.out.print(
-        f"{len(gathered)} runs are in {target} ({megabytes:.1f} MB); open it in any browser.",
-        soft_wrap=True,
-        highlight=False,
-        markup=False,
+    console.print_result(
+        f"{len(runs)} runs are in {target} ({megabytes:.1f} MB). Open it in any browser."
     )
 
 
 def _without_paths(problems: Sequence[str], folders: Sequence[Path]) -> tuple[str, ...]:
-    """Name folders as people do: a page is for others, who have no business with our disk."""
+    """Shorten folders to their names: readers of a page need not see the paths of this disk."""
     names = {str(folder): folder.resolve().name for folder in folders}
     found = []
     for problem in problems:
@@ -54,11 +50,11 @@ def _without_paths(problems: Sequence[str], folders: Sequence[Path]) -> tuple[st
 
 
 def _check_target(target: Path) -> None:
-    """Refuse a file that cannot be written before time is spent on it."""
+    """Refuse a file that cannot be written, before reading the runs."""
     if target.is_dir():
-        raise StorageError(f"{target} is a folder. Name a file with -o, such as -o report.html.")
+        raise StorageError(f"{target} is a folder. Give a file with -o, such as -o report.html.")
     if not target.parent.is_dir():
         raise StorageError(
-            f"Cannot write {target}: there is no folder {target.parent}. Make it first, or choose "
-            "another file with -o."
+            f"Cannot write {target}: there is no folder {target.parent}. Create it first, or "
+            "choose another file with -o."
         )

@@ -1,4 +1,4 @@
-"""`coterie resume`: continues an experiment that was interrupted."""
+"""`coterie resume`: continue an interrupted experiment."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from coterie.cli.options import SideBySide, StrategyFiles, Threads
-from coterie.cli.show_run import continuable, run_shown
+from coterie.cli.show_run import note_how_to_continue, run_and_show
 from coterie.cli.swarm import run_swarm
-from coterie.cli.watch import Watch, watched
+from coterie.cli.watch import Watch, show_live
 
 
 def resume(
@@ -20,15 +20,15 @@ def resume(
     side_by_side: SideBySide = None,
     live: Watch = False,
 ) -> None:
-    """Continue an experiment that was interrupted; the results are as if it never was."""
+    """Continue an interrupted experiment, with the same results as without the interruption."""
     from coterie.experiments.experiment import Experiment
     from coterie.experiments.user_strategies import load_strategies
 
     load_strategies(strategy_file)
-    with continuable(folder), watched(folder, live):
+    with note_how_to_continue(folder), show_live(folder, live):
         experiment = Experiment.open(folder)
         config = experiment.runs[0].config
         if config.runtime == "network":
             run_swarm(experiment)
         else:
-            run_shown(experiment, config.preset, threads, side_by_side)
+            run_and_show(experiment, config.preset, threads, side_by_side)

@@ -1,8 +1,8 @@
-"""`coterie run`: several strategies on the same data, from the same start."""
+"""`coterie run`: run strategies on the same data, with the same initial weights."""
 
 from __future__ import annotations
 
-from coterie.cli.console import tell_notes
+from coterie.cli.console import print_message
 from coterie.cli.options import (
     Changes,
     DataRoot,
@@ -19,12 +19,12 @@ from coterie.cli.options import (
     StrategyFiles,
     Threads,
     Trainer,
-    changed_settings,
+    collect_changes,
     named_strategies,
     new_folder,
 )
-from coterie.cli.show_run import continuable, run_shown
-from coterie.cli.watch import Watch, watched
+from coterie.cli.show_run import note_how_to_continue, run_and_show
+from coterie.cli.watch import Watch, show_live
 from coterie.errors import ConfigError
 
 
@@ -46,7 +46,7 @@ def run(
     side_by_side: SideBySide = None,
     live: Watch = False,
 ) -> None:
-    """Run an experiment: several strategies on the same data, from the same start."""
+    """Run an experiment: several strategies on the same data, with the same initial weights."""
     from coterie.experiments.config import check_sizes
     from coterie.experiments.experiment import Experiment
     from coterie.experiments.presets import find_preset
@@ -54,14 +54,15 @@ def run(
 
     own = load_strategies(strategy_file)
     chosen = find_preset(preset)
-    changes = changed_settings(rounds, peers, data_root, trainer, device, change)
+    changes = collect_changes(rounds, peers, data_root, trainer, device, change)
     labels = named_strategies(strategy) or chosen.labels_with(own)
-    configs = chosen.runs(labels, chosen.numbers(seed, seeds), changes, scale=scale)
+    configs = chosen.runs(labels, chosen.choose_seeds(seed, seeds), changes, scale=scale)
     if any(config.runtime == "network" for config in configs):
-        raise ConfigError(f"Real peers run {preset}: coterie swarm --preset {preset}")
+        raise ConfigError(f"{preset} is for real peers. Type: coterie swarm --preset {preset}")
     check_sizes(configs)
-    tell_notes(chosen.notes(configs))
+    for note in chosen.describe_lowered_options(configs):
+        print_message(note)
     folder = folder or new_folder(chosen.name)
-    with continuable(folder), watched(folder, live):
+    with note_how_to_continue(folder), show_live(folder, live):
         experiment = Experiment.create(folder, configs)
-        run_shown(experiment, chosen.name, threads, side_by_side)
+        run_and_show(experiment, chosen.name, threads, side_by_side)

@@ -1,4 +1,4 @@
-"""Experiments in front of a person: progress while they run, results, and how to continue."""
+"""Runs experiments with progress, shows their results, and says how to continue."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 from rich.text import Text
 
-from coterie.cli.console import errors, out
+from coterie.cli.console import errors, out, print_result
 from coterie.errors import CoterieError, Interrupted
 
 if TYPE_CHECKING:
     from coterie.experiments.experiment import Experiment
 
 
-def run_shown(
+def run_and_show(
     experiment: Experiment, preset: str, threads: int | None, side_by_side: int | None
 ) -> None:
-    """Run an experiment with bars, then show what its runs reached."""
-    with results_shown(experiment, preset):
+    """Run an experiment with progress bars, then show the results."""
+    with show_results_after(experiment, preset):
         run_with_progress(experiment, threads, side_by_side)
 
 
 def run_with_progress(
     experiment: Experiment, threads: int | None, side_by_side: int | None
 ) -> None:
-    """Run an experiment with bars and an estimate; on all cores if no number is given."""
+    """Run an experiment with progress bars; `threads` is by default the number of cores."""
     from coterie.cli.progress import Display
 
     threads = threads or os.cpu_count() or 1
@@ -44,8 +44,8 @@ def run_with_progress(
 
 
 @contextmanager
-def results_shown(experiment: Experiment, preset: str) -> Iterator[None]:
-    """Show what the runs have reached, also where one of them failed."""
+def show_results_after(experiment: Experiment, preset: str) -> Iterator[None]:
+    """Show the results of the finished runs at the end, even if a run failed."""
     try:
         yield
     except CoterieError:
@@ -56,9 +56,9 @@ def results_shown(experiment: Experiment, preset: str) -> Iterator[None]:
 
 
 @contextmanager
-def continuable(folder: Path) -> Iterator[None]:
-    """Say how to continue after Ctrl-C, from the moment on when there is something to continue."""
-    from coterie.experiments.experiment import EXPERIMENT
+def note_how_to_continue(folder: Path) -> Iterator[None]:
+    """Add to an interruption how to continue, once there is an experiment to continue."""
+    from coterie.experiments.experiment_file import EXPERIMENT
     from coterie.experiments.failures import how_to_continue
 
     try:
@@ -70,20 +70,20 @@ def continuable(folder: Path) -> Iterator[None]:
 
 
 def _show_results(experiment: Experiment, preset: str) -> None:
-    """Show what the finished runs reached."""
+    """Show the results of the finished runs."""
     from coterie.reports.final_table import build_final_table
     from coterie.reports.sweep_tables import report_sweep
-    from coterie.results.published_comparison import comparison
+    from coterie.results.published_comparison import compare_with_published
     from coterie.results.result_columns import group_warnings
 
     if experiment.grid is None:
-        published = comparison([run.config for run in experiment.runs if run.read_summary()])
+        published = compare_with_published(
+            [run.config for run in experiment.runs if run.read_summary()]
+        )
         out.print(build_final_table(escape(preset), experiment.summaries, published))
     else:
         for part in report_sweep(experiment, preset):
             out.print(part, soft_wrap=isinstance(part, Text), highlight=False)
     for text in group_warnings(experiment.summaries):
-        warning = f"Warning: {text}"
-        out.print(warning, style="yellow", soft_wrap=True, highlight=False, markup=False)
-    where = f"Everything is in {experiment.folder}"
-    out.print(where, soft_wrap=True, highlight=False, markup=False)
+        print_result(f"Warning: {text}", "yellow")
+    print_result(f"All files are in {experiment.folder}")

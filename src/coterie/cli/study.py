@@ -1,4 +1,4 @@
-"""`coterie study`: a whole comparison by one command, which can be stopped, continued and grown."""
+"""`coterie study`: run a large comparison, which can be stopped, continued and extended."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from coterie.cli.options import (
     Strategies,
     Threads,
     Trainer,
-    changed_settings,
+    collect_changes,
     named_strategies,
     new_folder,
 )
@@ -30,14 +30,16 @@ from coterie.errors import CoterieError, Interrupted, StorageError
 
 if TYPE_CHECKING:
     from coterie.experiments.experiment import Experiment
-    from coterie.studies.base import Part, Study
+    from coterie.studies.base import FolderPlan, Study
 
 
 def study(
-    name: Annotated[str, typer.Argument(help="Which study.")] = "kin",
+    name: Annotated[str, typer.Argument(help="The study, see `coterie list`.")] = "kin",
     only: Annotated[
         str | None,
-        typer.Option(help="Some groups or settings, separated by commas; see --list."),
+        typer.Option(
+            help="Some groups or settings, separated by commas, see --list. Default: all."
+        ),
     ] = None,
     strategy: Strategies = None,
     seed: FirstSeedOrOwn = None,
@@ -53,19 +55,19 @@ def study(
     device: Device = None,
     listing: Annotated[
         bool,
-        typer.Option("--list", help="Run nothing; show what would be run and what has finished."),
+        typer.Option("--list", help="Run nothing. Show what would be run and what has finished."),
     ] = False,
 ) -> None:
-    """Run a whole study: many settings and strategies; with --out of an old one, continue it."""
+    """Run a study: many settings and strategies. With its old --out folder, continue it."""
     from coterie.cli.show_run import run_with_progress
     from coterie.experiments.config import check_sizes
     from coterie.studies.base import plan
-    from coterie.studies.catalogue import find_study
-    from coterie.studies.running import check_unchanged, open_study, run_parts
+    from coterie.studies.run_study import check_unchanged, open_study, run_parts
+    from coterie.studies.study_list import find_study
 
     chosen = find_study(name)
     settings = chosen.chosen(named_strategies(only))
-    changes = changed_settings(rounds, None, data_root, trainer, device, change)
+    changes = collect_changes(rounds, None, data_root, trainer, device, change)
     first = chosen.seeds.start if seed is None else seed
     numbers = range(first, first + (seeds or len(chosen.seeds)))
     batches = [[number] for number in numbers] if chosen.is_seed_by_seed else [numbers]
@@ -85,7 +87,7 @@ def study(
         _show(chosen, folder, quiet=True)
 
     try:
-        run_parts(folder, parts, run, _say, threads or os.cpu_count() or 1)
+        run_parts(folder, parts, run, console.print_message, threads or os.cpu_count() or 1)
     except (Interrupted, StorageError) as error:
         error.add_note(f"Continue with the same command and --out {folder}")
         raise
@@ -95,24 +97,20 @@ def study(
     _show(chosen, folder)
 
 
-def _say(message: str) -> None:
-    console.errors.print(message, soft_wrap=True, highlight=False, markup=False)
-
-
-def _list(folder: Path, parts: list[Part]) -> None:
-    """Show for each folder which runs there are, and how many have finished."""
+def _list(folder: Path, parts: list[FolderPlan]) -> None:
+    """Show the requested runs of each folder, and how many have finished."""
     from rich.table import Table
 
-    from coterie.studies.running import unfinished
+    from coterie.studies.run_study import unfinished_configs
 
     titles = ("folder", "settings", "preset", "rounds", "peers", "fetches", "strategies")
     table = Table(*titles, "finished")
     for part in parts:
         first = part.configs[0]
         labels = dict.fromkeys(config.label for config in part.configs)
-        done = len(part.configs) - len(unfinished(folder, part))
+        done = len(part.configs) - len(unfinished_configs(folder, part))
         table.add_row(
-            part.place,
+            part.folder_name,
             ", ".join(part.settings),
             first.preset,
             str(first.rounds),
@@ -124,8 +122,8 @@ def _list(folder: Path, parts: list[Part]) -> None:
     console.out.print(table)
 
 
-def _fetches(part: Part) -> str:
-    """Return how many models a round strategies fetch at the most: --scale makes it fewer."""
+def _fetches(part: FolderPlan) -> str:
+    """Return the largest number of models that a strategy fetches per round."""
     options = [config.strategy_options() for config in part.configs]
     return str(max((each["fetches"] for each in options if "fetches" in each), default=0))
 
@@ -134,16 +132,16 @@ def _show(study: Study, folder: Path, *, write: bool = True, quiet: bool = False
     """Print the tables unless `quiet`, and write all tables and results into the folder."""
     from coterie.reports.table_formats import render_console, render_markdown
     from coterie.storage.files import write_text
-    from coterie.studies.results import csv_text, results
-    from coterie.studies.running import published_tables_of
-    from coterie.studies.tables import TEST_RESULT, group_sheets, sheet
+    from coterie.studies.run_study import tables_beside_published
+    from coterie.studies.study_results import csv_text, read_results
+    from coterie.studies.study_tables import TEST_RESULT, group_sheets, sheet
 
     problems: list[str] = []
-    found = results(study, folder, problems)
+    found = read_results(study, folder, problems)
     if not quiet:
-        console.tell_problems(problems)
+        console.print_problems(problems)
         published = [each for each in study.settings if each.is_published]
-        for table in published_tables_of(folder, published):
+        for table in tables_beside_published(folder, published):
             console.out.print(table)
         others = [each.name for each in study.settings if not each.is_published]
         for group in study.groups:
@@ -158,9 +156,6 @@ def _show(study: Study, folder: Path, *, write: bool = True, quiet: bool = False
     write_text(folder / "results.csv", csv_text(found))
     if quiet:
         return
-    console.out.print(
-        f"All tables are in {folder / 'study.md'}, one row per run in {folder / 'results.csv'}",
-        soft_wrap=True,
-        highlight=False,
-        markup=False,
+    console.print_result(
+        f"All tables are in {folder / 'study.md'}, and one row per run in {folder / 'results.csv'}"
     )

@@ -1,4 +1,4 @@
-"""Progress of a swarm on the console: a live table on a terminal, plain lines elsewhere."""
+"""The progress of a swarm: a live table on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from coterie.reports.live.progress_text import describe_time_left
 from coterie.swarm.supervisor import SwarmPeer
 
 NUM_OTHER_LINES = 5
-"""Lines of the screen above and below the peers."""
+"""The lines of the screen above and below the peers."""
 FEWEST_ROWS = 4
 Seen = tuple[SwarmPeer, PeerStatus | None]
 
@@ -31,7 +31,7 @@ class SwarmProgress:
         self._runs = runs
         self._num_ended = sum(run.read_summary() is not None for run in runs)
         self._done_before: float | None = None
-        """The work that an earlier session had done, in runs."""
+        """The work done before this session, in runs."""
         self._started = self._last_line = time.monotonic()
         self._live = Live(console=console, auto_refresh=False)
 
@@ -57,7 +57,7 @@ class SwarmProgress:
         self._num_ended += 1
 
     def show(self, run: RunFolder, peers: Sequence[SwarmPeer]) -> None:
-        """Show the peers of a run; as a line, only now and then."""
+        """Show the peers of a run; without a terminal, as a line every few seconds."""
         if not self._console.is_terminal and time.monotonic() - self._last_line < LINE_SECONDS:
             return
         seen = [(peer, peer.status) for peer in peers]
@@ -66,18 +66,18 @@ class SwarmProgress:
             self._live.update(self._screen(run, seen, left), refresh=True)
             return
         self._last_line = time.monotonic()
-        self.tell(", ".join(part for part in (_line(run, seen), self._place(), left) if part))
+        self.tell(", ".join(part for part in (_line(run, seen), self._runs_done(), left) if part))
 
     def _screen(self, run: RunFolder, seen: Sequence[Seen], left: str) -> RenderableType:
-        title = ", ".join(part for part in (_line(run, seen), self._place()) if part)
+        title = ", ".join(part for part in (_line(run, seen), self._runs_done()) if part)
         head = Text.assemble((title, "bold"), "  ", (left, "cyan"))
-        room = max(self._console.height - NUM_OTHER_LINES, FEWEST_ROWS)
-        parts: list[RenderableType] = [head, table(seen[:room])]
-        if len(seen) > room:
-            parts.append(Text(f"… and {len(seen) - room} more"))
+        num_rows = max(self._console.height - NUM_OTHER_LINES, FEWEST_ROWS)
+        parts: list[RenderableType] = [head, table(seen[:num_rows])]
+        if len(seen) > num_rows:
+            parts.append(Text(f"… and {len(seen) - num_rows} more"))
         return Group(*parts)
 
-    def _place(self) -> str:
+    def _runs_done(self) -> str:
         if len(self._runs) == 1:
             return ""
         return f"{self._num_ended} of {len(self._runs)} runs done"

@@ -1,4 +1,4 @@
-"""`coterie sweep`: every combination of some settings, compared."""
+"""`coterie sweep`: run and compare every combination of some settings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from coterie.cli.console import tell_notes
+from coterie.cli.console import print_message
 from coterie.cli.options import (
     Changes,
     DataRoot,
@@ -23,12 +23,12 @@ from coterie.cli.options import (
     StrategyFiles,
     Threads,
     Trainer,
-    changed_settings,
+    collect_changes,
     named_strategies,
     new_folder,
 )
-from coterie.cli.show_run import continuable, run_shown
-from coterie.cli.watch import Watch, watched
+from coterie.cli.show_run import note_how_to_continue, run_and_show
+from coterie.cli.watch import Watch, show_live
 
 
 def sweep(
@@ -37,7 +37,7 @@ def sweep(
         list[str],
         typer.Option(
             metavar="KEY=VALUE,…",
-            help="A setting and its values; several make all combinations.",
+            help="A setting and its values. Give it several times for all combinations.",
             show_default=False,
         ),
     ],
@@ -50,7 +50,8 @@ def sweep(
     change: Changes = None,
     scale: Scale = 1.0,
     select: Annotated[
-        bool, typer.Option("--select", help="Name each strategy's best setting, by validation.")
+        bool,
+        typer.Option("--select", help="Name the best setting of each strategy, by validation."),
     ] = False,
     data_root: DataRoot = None,
     folder: Out = None,
@@ -61,23 +62,25 @@ def sweep(
     live: Watch = False,
 ) -> None:
     """Vary settings: run every combination of values, and compare them."""
-    from coterie.experiments import sweep as sweeps
+    from coterie.experiments import sweep_grid
     from coterie.experiments.config import check_sizes
-    from coterie.experiments.experiment import Experiment, Grid
+    from coterie.experiments.experiment import Experiment
+    from coterie.experiments.experiment_file import SweepGrid
     from coterie.experiments.presets import find_preset
     from coterie.experiments.user_strategies import load_strategies
 
     own = load_strategies(strategy_file)
     chosen = find_preset(preset)
     labels = named_strategies(strategy) or chosen.labels_with(own)
-    changes = changed_settings(rounds, peers, data_root, trainer, device, change)
-    varied = sweeps.parse_vary(vary, changes)
-    numbers = chosen.numbers(seed, seeds)
-    configs, names = sweeps.grid(chosen, labels, numbers, changes, varied, scale)
+    changes = collect_changes(rounds, peers, data_root, trainer, device, change)
+    varied = sweep_grid.parse_vary(vary, changes)
+    numbers = chosen.choose_seeds(seed, seeds)
+    configs, names = sweep_grid.plan_sweep(chosen, labels, numbers, changes, varied, scale)
     check_sizes(configs)
-    tell_notes(chosen.notes(configs))
-    grid = Grid(varied=tuple(varied), changes=changes, scale=scale, select=select)
+    for note in chosen.describe_lowered_options(configs):
+        print_message(note)
+    grid = SweepGrid(varied=tuple(varied), changes=changes, scale=scale, select=select)
     folder = folder or new_folder(chosen.name)
-    with continuable(folder), watched(folder, live):
+    with note_how_to_continue(folder), show_live(folder, live):
         experiment = Experiment.create(folder, configs, names, grid)
-        run_shown(experiment, chosen.name, threads, side_by_side)
+        run_and_show(experiment, chosen.name, threads, side_by_side)

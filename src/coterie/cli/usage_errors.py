@@ -1,4 +1,4 @@
-"""Ordinary slips on the command line: what was probably meant, and what to type instead."""
+"""Errors on the command line: what was probably meant, and what to type instead."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import typer
 from coterie.errors import ConfigError
 
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
-"""What typer raises when it cannot understand a command line."""
+"""The exception of typer for a wrong command line."""
 OPTIONS = {
     "--lr": "training.learning_rate",
     "--eta": "training.learning_rate",
@@ -37,7 +37,7 @@ OPTIONS = {
     "--poison": "poison.kind",
     "--attack": "poison.kind",
 }
-"""Options that people know from elsewhere, and the settings they mean."""
+"""Options of other programs, and the settings of Coterie with this meaning."""
 INSTEAD = {
     "--strategies": "--strategy A,B",
     "--algorithm": "--strategy NAME",
@@ -64,7 +64,7 @@ INSTEAD = {
     "-s": "--seed N",
     "--live": "--watch",
 }
-"""Options that have another name here."""
+"""Options of other programs, and the options of Coterie with this meaning."""
 COMMANDS = {
     "help": "coterie --help",
     "version": "coterie --version",
@@ -81,15 +81,15 @@ COMMANDS = {
     "models": "coterie list",
     "datasets": "coterie data",
 }
-"""Commands that have another name here."""
+"""Commands of other programs, and the commands of Coterie with this meaning."""
 
 
-def understood(error: Exception) -> ConfigError:
-    """Return the error of a command line in words that say what to type instead."""
+def explain_usage_error(error: Exception) -> ConfigError:
+    """Return an error that says what to type instead."""
     context: Any = getattr(error, "ctx", None)
-    command = _typed(context)
+    command = _typed_command(context)
     message = str(getattr(error, "message", error))
-    help_text = f"{command} --help shows what there is."
+    help_text = f"See {command} --help."
     kind = type(error).__name__
     if kind == "NoSuchOption":
         advice = _about_option(str(getattr(error, "option_name", "")), context, command)
@@ -99,7 +99,7 @@ def understood(error: Exception) -> ConfigError:
         return ConfigError(f"There is no command '{unknown[1]}'. {advice or help_text}")
     if extra := re.match(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", message):
         advice = _about_extra(extra[1].split(), context.info_name, command)
-        return ConfigError(f"'{extra[1]}' is one argument too many. {advice or help_text}")
+        return ConfigError(f"Unexpected argument: {extra[1]}. {advice or help_text}")
     if kind == "MissingParameter":
         return ConfigError(_about_missing(error, help_text))
     if kind == "BadParameter":
@@ -107,8 +107,8 @@ def understood(error: Exception) -> ConfigError:
     return ConfigError(f"{message.rstrip('.')}. {help_text}")
 
 
-def _typed(context: Any) -> str:
-    """Return the command as people type it, whatever file it was started by."""
+def _typed_command(context: Any) -> str:
+    """Return the command as users type it, such as `coterie run`."""
     if context is None:
         return " ".join(["coterie", *sys.argv[1:2]])
     words = str(context.command_path).split()
@@ -130,9 +130,9 @@ def _about_option(name: str, context: Any, command: str) -> str:
     if command == "coterie":
         return "Options come after the command, such as coterie run digits --rounds 10."
     if name in ("--config", "-c"):
-        return "Name the file instead of a preset: coterie run FILE.yaml."
+        return "Give the file instead of a preset: coterie run FILE.yaml."
     if name == "--preset":
-        return f"Name the preset without an option: {command} digits."
+        return f"Give the preset without an option: {command} digits."
     known = _options(context)
     if name in INSTEAD and INSTEAD[name].split()[0] in known:
         return f"Did you mean {INSTEAD[name]}?"
@@ -145,7 +145,7 @@ def _about_option(name: str, context: Any, command: str) -> str:
 
 
 def _setting(option: str) -> str | None:
-    """Return the dotted key of the setting that an option is called like."""
+    """Return the dotted key of the setting with the name of an option."""
     from coterie.experiments.config import RunConfig
     from coterie.settings import find_keys
 
@@ -176,10 +176,10 @@ def _nearest(name: str, commands: Sequence[str]) -> str:
 
 
 def _as_argument(name: str) -> str:
-    """Return how to type what is a preset, a study or a strategy, but no command."""
+    """Return how to run a preset, a study or a strategy that was typed as a command."""
     from coterie.experiments.presets import PRESETS
     from coterie.strategies import STRATEGIES
-    from coterie.studies.catalogue import STUDIES
+    from coterie.studies.study_list import STUDIES
 
     if name in PRESETS:
         return f"Did you mean coterie run {name}?"
@@ -189,7 +189,7 @@ def _as_argument(name: str) -> str:
 
 
 def _about_extra(words: Sequence[str], name: str, command: str) -> str:
-    """Return where arguments belong that a command does not take."""
+    """Return what to type instead of arguments that a command does not have."""
     from coterie.strategies import STRATEGIES
 
     if name == "swarm":
@@ -198,36 +198,38 @@ def _about_extra(words: Sequence[str], name: str, command: str) -> str:
         if all("=" in word for word in words):
             return f"Did you mean --set {words[0]}?"
         if all(word.strip(",") in STRATEGIES for word in words):
-            return f"Strategies are named with commas: --strategy {','.join(_strategies(words))}."
-        return f"One preset is run at a time; {command} --help shows the options."
+            return f"Separate strategies with commas: --strategy {','.join(_strategies(words))}."
+        return f"Only one preset can be run at a time. See {command} --help."
     if name in ("list", "data"):
-        whole = "everything there is" if name == "list" else "all datasets, downloaded when used"
-        return f"Type {command} alone: it shows {whole}."
+        more = " Datasets are downloaded when they are used." if name == "data" else ""
+        return f"Type {command} without arguments.{more}"
     return ""
 
 
 def _strategies(words: Sequence[str]) -> list[str]:
-    """Return the strategies that were probably meant: those after --strategy as well."""
+    """Return the strategies that were probably meant, with those after --strategy."""
     typed = sys.argv
     place = typed.index("--strategy") + 1 if "--strategy" in typed else len(typed)
     return [word.strip(",") for word in (*typed[place : place + 1], *words)]
 
 
 def _about_missing(error: Any, help_text: str) -> str:
-    """Say which argument is missing, and what it is."""
+    """Return which argument is missing, and its meaning."""
     param = error.param
     if "--vary" in param.opts:
         return (
-            "Missing option '--vary': name a setting and its values, such as "
+            "Missing option '--vary': give a setting and its values, such as "
             "--vary training.learning_rate=0.001,0.0003."
         )
     name = param.metavar or str(param.name).upper()
-    meant = f": {param.help.rstrip('.')}" if getattr(param, "help", None) else ""
-    return f"Missing argument '{name}'{meant}. {help_text}"
+    option = param.opts[0]
+    missing = f"option '{option} {name}'" if option[0] == "-" else f"argument '{name}'"
+    meaning = f": {param.help.rstrip('.')}" if getattr(param, "help", None) else ""
+    return f"Missing {missing}{meaning}. {help_text}"
 
 
 def _about_value(error: Any, message: str, help_text: str) -> str:
-    """Say which value of an option cannot be used, and what was expected."""
+    """Return which value of an option cannot be used, and what was expected."""
     expected = re.sub(
         r"Input should be a valid (integer|number).*", r"expected a \1", message
     ).replace("a integer", "a whole number")
@@ -239,7 +241,7 @@ def _about_value(error: Any, message: str, help_text: str) -> str:
 
 
 def _given(option: str) -> str:
-    """Return the value that was typed after an option, the last time."""
+    """Return the value that was typed after an option; if it was typed twice, the last one."""
     given = ""
     for word, following in zip(sys.argv, [*sys.argv[1:], ""], strict=True):
         if word == option:

@@ -1,4 +1,4 @@
-"""`coterie watch`: follow a run live, in a browser or on a terminal; and `run --watch`."""
+"""`coterie watch`: follow a run live, in a browser or on a terminal; also `run --watch`."""
 
 from __future__ import annotations
 
@@ -21,11 +21,9 @@ if TYPE_CHECKING:
     import socket
 
 STOP_SECONDS = 30.0
-"""How long the process that shows a run may take to end after it, on a busy computer."""
+"""The longest time that the process of the page may take to end after the run."""
 OpenBrowser = Annotated[bool, typer.Option("--open", help="Open a browser.")]
-Watch = Annotated[
-    bool, typer.Option("--watch", help="Show the run live, on a page of this computer.")
-]
+Watch = Annotated[bool, typer.Option("--watch", help="Show the run live, on a local web page.")]
 
 
 def watch(
@@ -33,25 +31,25 @@ def watch(
         Path, typer.Argument(metavar="RUN", help="The output folder of `coterie run`, or one run.")
     ],
     terminal: Annotated[
-        bool, typer.Option("--terminal", help="Show it here instead of in a browser.")
+        bool, typer.Option("--terminal", help="Show it in this terminal instead of a browser.")
     ] = False,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="The port of the page; 0: any that is free.")
+        int, typer.Option(min=0, max=65535, help="The port of the page; 0: any free port.")
     ] = 0,
     open_browser: OpenBrowser = False,
 ) -> None:
-    """Follow a run live: how far it is, how well peers do, who learns from whom."""
-    from coterie.reports.live.local_server import open_port, serve
+    """Follow a run live: its progress, the accuracy of the peers, and their exchanges."""
+    from coterie.reports.live.local_server import open_port, page_address, serve
     from coterie.reports.live.progress_text import describe_missing_folder
     from coterie.reports.live.run_follower import RunFollower
     from coterie.reports.live.terminal_view import show_in_terminal
     from coterie.results.read_runs import output_folders
 
     if inside := output_folders(folder):
-        # More may follow, such as in a study, so nobody could say how far all of it is.
+        # More may follow, such as in a study, so the progress of all is unknown.
         raise ConfigError(
-            f"{folder} holds several output folders, which are watched one by one: "
-            f"{', '.join(map(str, inside))}."
+            f"{folder} has several output folders, but only one can be watched at a time. Choose "
+            f"one of: {', '.join(map(str, inside))}."
         )
     if terminal:
         show_in_terminal(RunFollower(folder), console.out)
@@ -59,35 +57,34 @@ def watch(
     listening = open_port(port)
 
     def begin() -> None:
-        # Not before Ctrl-C is answered: who reads the address may already wish to stop.
-        _say_where(folder, listening)
+        # Only now, when Ctrl-C works: readers of the address may want to stop at once.
+        console.print_message(f"Watch {folder} at {page_address(listening)}")
         if not folder.exists():
-            words = describe_missing_folder(folder)
-            console.errors.print(words, soft_wrap=True, highlight=False, markup=False)
-        console.errors.print("Press Ctrl-C to stop watching; the run goes on.", highlight=False)
+            console.print_message(describe_missing_folder(folder))
+        console.print_message("Press Ctrl-C to stop watching. The run continues.")
         if open_browser:
-            _show(listening)
+            webbrowser.open(page_address(listening))
 
     serve(folder, listening, begin)
 
 
 @contextmanager
-def watched(folder: Path, wanted: bool) -> Iterator[None]:
-    """Show what happens in a folder meanwhile, if wanted, by a process of its own."""
+def show_live(folder: Path, wanted: bool) -> Iterator[None]:
+    """Show a folder live from another process in the meantime, if wanted."""
     if not wanted:
         yield
         return
     from coterie.learning.parallel_trainer import can_fork
-    from coterie.reports.live.local_server import open_port
+    from coterie.reports.live.local_server import open_port, page_address
 
     if not can_fork():
         raise ConfigError(
-            "--watch: this system cannot do it from within a run. Watch from a second terminal "
-            f"instead: coterie watch {folder}"
+            "--watch does not work on this system. Watch from a second terminal instead: "
+            f"coterie watch {folder}"
         )
     listening = open_port()
     child = _start(folder, listening)
-    _say_where(folder, listening)
+    console.print_message(f"Watch {folder} at {page_address(listening)}")
     listening.close()
     try:
         yield
@@ -96,8 +93,8 @@ def watched(folder: Path, wanted: bool) -> Iterator[None]:
 
 
 def _start(folder: Path, listening: socket.socket) -> int:
-    """Fork the process that serves; it ends with this one."""
-    # Forked before there are threads. Not one of multiprocessing: its time is not the run's.
+    """Fork the process that serves the page; it ends with this one."""
+    # Forked before there are threads. Without multiprocessing, so that its time is not the run's.
     parent = os.getpid()
     with hold_signals():
         child = os.fork()
@@ -107,7 +104,7 @@ def _start(folder: Path, listening: socket.socket) -> int:
 
 
 def _serve(folder: Path, listening: socket.socket, parent: int) -> NoReturn:
-    """Serve in a process of its own until the end."""
+    """Serve the page in the forked process."""
     try:
         from coterie.reports.live.local_server import serve
 
@@ -118,7 +115,7 @@ def _serve(folder: Path, listening: socket.socket, parent: int) -> NoReturn:
 
 
 def _end(child: int) -> None:
-    """Let the process tell its viewers the last and end."""
+    """Let the process send its last update and end."""
     with suppress(ProcessLookupError, ChildProcessError):
         os.kill(child, signal.SIGTERM)
         deadline = time.monotonic() + STOP_SECONDS
@@ -126,16 +123,3 @@ def _end(child: int) -> None:
             if time.monotonic() > deadline:
                 os.kill(child, signal.SIGKILL)
             time.sleep(0.02)
-
-
-def _say_where(folder: Path, listening: socket.socket) -> None:
-    from coterie.reports.live.local_server import page_address
-
-    where = f"Watch {folder} at {page_address(listening)}"
-    console.errors.print(where, soft_wrap=True, highlight=False, markup=False)
-
-
-def _show(listening: socket.socket) -> None:
-    from coterie.reports.live.local_server import page_address
-
-    webbrowser.open(page_address(listening))

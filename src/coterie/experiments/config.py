@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import yaml
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 from torch import nn
 
 from coterie.data.dataset_catalogue import load_dataset
@@ -33,75 +33,70 @@ from coterie.strategies import (
     make_strategy,
 )
 
+CONFIG = "config.yaml"
+"""The file of a run folder that holds its configuration."""
 LINEAR = "linear-regression"
-"""The dataset name under which synthetic regression is made, one task per time it is named."""
+"""The name of synthetic linear regression; each time it is listed makes another task."""
 
 SAVED = {"saved": True}
-"""The context in which configurations are read that were checked when they were written."""
+"""The context for reading configurations that were already checked when they were written."""
 
 
-def _absolute(path: Path | None) -> Path | None:
-    """Write a path out in full, so that a run can be resumed from another folder."""
-    return None if path is None else Path(os.path.abspath(os.path.expanduser(path)))
+def _absolute(path: Path) -> Path:
+    """Return the absolute path, so that a run can be resumed from another folder."""
+    return Path(os.path.abspath(os.path.expanduser(path)))
+
+
+AbsolutePath: TypeAlias = Annotated[Path, AfterValidator(_absolute)]
 
 
 class DataSettings(Settings):
-    """Which datasets are used and where local copies lie."""
+    """The datasets, and the folder with local copies."""
 
     datasets: tuple[str, ...] = Field(("digits",), min_length=1)
-    """Names from `coterie list`, .npz files, or linear-regression, one task each time."""
-    root: Path | None = None
-    """Folder with local copies; COTERIE_DATA or ~/.cache/coterie/data when not given."""
+    """Names from `coterie list`, .npz files, or linear-regression (each time another task)."""
+    root: AbsolutePath | None = None
+    """Folder with local copies; default: COTERIE_DATA or ~/.cache/coterie/data."""
     noise: float = Field(3.0, ge=0)
-    """The deviation of ε, for linear-regression only."""
+    """The standard deviation of ε, for linear-regression only."""
 
     @field_validator("datasets")
     @classmethod
     def _full_paths(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Write files out in full, so that a run can be resumed from another folder."""
+        """Make the paths of files absolute, so that a run can be resumed from another folder."""
         return tuple(
             os.path.abspath(name) if name.endswith(".npz") and os.path.exists(name) else name
             for name in names
         )
 
-    @field_validator("root")
-    @classmethod
-    def _full_root(cls, root: Path | None) -> Path | None:
-        return _absolute(root)
-
 
 class ModelSettings(Settings):
-    """Which architecture peers train."""
+    """The architecture that peers train."""
 
     name: str = "digits-cnn"
     """One of the models of `coterie list`."""
-    pretrained: Path | None = None
+    pretrained: AbsolutePath | None = None
     """The official ImageNet weights file, for resnet-18 only."""
-
-    @field_validator("pretrained")
-    @classmethod
-    def _full_path(cls, path: Path | None) -> Path | None:
-        return _absolute(path)
 
 
 class SwarmSettings(Settings):
-    """How real peers run, by `coterie swarm` only."""
+    """How real peers run, for `coterie swarm` only."""
 
     own_pace: bool = False
-    """Whether each peer has its own pace; otherwise their rounds are aligned."""
+    """Whether each peer runs at its own pace; otherwise their rounds are aligned."""
     network: dict[str, Any] = Field(default={})
-    """What differs from the defaults of `network` in a peer.yaml, such as deadlines."""
+    """Changes to the defaults of `network` in peer.yaml, such as deadlines."""
 
 
 class RunConfig(SimulationSettings):
-    """Everything that decides a run's results, and how often it is saved."""
+    """All settings that can change a run's results, and how often it is saved."""
 
     preset: str = "own"
-    """Where the settings came from."""
+    """The preset that the settings are based on."""
     label: str = Field(DEFAULT_STRATEGY, pattern=r"^\w[\w.+-]*$")
-    """What the run is called in tables."""
+    """The name of the run in tables."""
     runtime: Literal["simulation", "network"] = "simulation"
-    """Who ran it: the simulator, or real peers that talked over a network (`coterie swarm`)."""
+    """Run by the simulator, or by real peers over a network (`coterie swarm`)."""
     swarm: SwarmSettings = SwarmSettings()
     data: DataSettings = DataSettings()
     shift: Shift = NoShift()
@@ -111,18 +106,18 @@ class RunConfig(SimulationSettings):
     strategy: dict[str, Any] = Field(default={"name": DEFAULT_STRATEGY})
     """The strategy's name and its options, see below."""
     checkpoint_every: int = Field(10, ge=1)
-    """Rounds between checkpoints: what kill -9 can cost at most."""
+    """Rounds between checkpoints."""
 
     @field_validator("strategy")
     @classmethod
     def _fill_in_options(cls, strategy: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        """Check the options and write out the defaults, lowered where there are fewer peers."""
+        """Check the options and add the defaults, lowered if there are too few peers."""
         if info.context == SAVED and strategy.get("name") not in STRATEGIES:
-            return strategy  # of a user's own file: only to go on with the run is it needed
+            return strategy  # from a user's file, which is needed only to resume the run
         options = {key: value for key, value in strategy.items() if key != "name"}
         name = str(strategy.get("name", DEFAULT_STRATEGY))
         made = make_strategy(name, options)
-        if "peers" in info.data:  # not if the group of peers has a mistake, which is said then
+        if "peers" in info.data:  # absent if the peers have a mistake, which is reported instead
             made.lower_defaults(info.data["peers"].count)
         return {"name": name, **made.options()}
 
@@ -131,34 +126,34 @@ class RunConfig(SimulationSettings):
         return {key: value for key, value in self.strategy.items() if key != "name"}
 
 
-def parse(settings: Mapping[str, Any]) -> RunConfig:
-    """Return a checked configuration; mistakes become a ConfigError that says what to do."""
+def parse_config(settings: Mapping[str, Any]) -> RunConfig:
+    """Return a checked configuration; raise a ConfigError that says what to do."""
     return parse_settings(RunConfig, settings)
 
 
-def with_changes(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
+def apply_changes(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
     """Return the configuration with dotted keys changed, such as {"training.epochs": 1}."""
     settings = config.model_dump(mode="json")
     for key in _kinds_first(changes):
         _set(settings, key, changes[key])
-    return parse(settings)
+    return parse_config(settings)
 
 
 def parse_change(
     text: str, option: str = "--set", example: str = "training.epochs=1"
 ) -> tuple[str, Any]:
-    """Read `dotted.key=value`, the value written as in YAML; `option` is where it was given."""
+    """Read `dotted.key=value`, where the value is YAML; `option` is named in errors."""
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise ConfigError(f"{option} {text}: write it as dotted.key=value, such as {example}.")
+        raise ConfigError(f"{option} {text}: expected dotted.key=value, such as {example}.")
     try:
         return key.strip(), parse_yaml(value)
     except ValueError as error:
-        raise ConfigError(f"{option} {text}: the value cannot be read; {error}") from None
+        raise ConfigError(f"{option} {text}: the value is not valid YAML; {error}") from None
 
 
 def check_sizes(configs: Iterable[RunConfig]) -> None:
-    """Find out before anything is written what cannot work in a network of this size."""
+    """Refuse settings that cannot work with this number of peers, before anything is written."""
     for config in configs:
         strategy = make_strategy(config.strategy["name"], config.strategy_options())
         check_size(config, strategy)
@@ -167,7 +162,7 @@ def check_sizes(configs: Iterable[RunConfig]) -> None:
 
 
 def check_size(config: RunConfig, strategy: Strategy | ServerStrategy) -> None:
-    """Refuse a run whose models, data or order of samples cannot be in memory."""
+    """Refuse a run whose models, data or order of samples do not fit into memory."""
     peers = config.peers
     servers = strategy.num_models(1) if isinstance(strategy, ServerStrategy) else 0
     size = architecture(config.model.name).num_parameters
@@ -175,7 +170,7 @@ def check_size(config: RunConfig, strategy: Strategy | ServerStrategy) -> None:
     steps = config.drift.num_steps(config.rounds)
     check_memory(
         steps * peers.num_samples * ROW_BYTES,
-        f"{peers.count:,} peers with {peers.num_samples:,} samples, dealt out {steps:,} times,",
+        f"{peers.count:,} peers with {peers.num_samples:,} samples, drawn {steps:,} times,",
         "Lower peers.count, peers.train_size, peers.validation_size or the number of shifts.",
     )
     options = config.strategy_options().items()
@@ -184,13 +179,13 @@ def check_size(config: RunConfig, strategy: Strategy | ServerStrategy) -> None:
         check_epochs(value or 0, peers.train_size, key)
 
 
-def to_yaml(config: RunConfig) -> str:
+def config_to_yaml(config: RunConfig) -> str:
     """Return the configuration as YAML."""
     return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
 
-def read_yaml(path: Path) -> RunConfig:
-    """Read a configuration that `to_yaml` wrote."""
+def read_config(path: Path) -> RunConfig:
+    """Read a configuration that `config_to_yaml` wrote."""
     return read_settings(RunConfig, path, SAVED)
 
 
@@ -203,7 +198,7 @@ def build_model(config: RunConfig, num_outputs: int) -> nn.Module:
 
 
 def make_scenario(config: RunConfig) -> Scenario:
-    """Return the data of a run: who has what, and when it changes."""
+    """Return the data of a run: which peer has which data, and when they change."""
     sources = [_source(config, name, n) for n, name in enumerate(config.data.datasets)]
     check_fits(architecture(config.model.name), sources[0].shape)
     concepts = config.shift.concepts(sources, config.seed)
@@ -213,7 +208,7 @@ def make_scenario(config: RunConfig) -> Scenario:
 
 
 def scenario_key(config: RunConfig) -> str:
-    """Return a text that is equal for runs on the very same data."""
+    """Return a key that is equal for runs on the same data."""
     return config.model_dump_json(include={"data", "shift", "drift", "peers", "rounds", "seed"})
 
 
@@ -225,7 +220,7 @@ def _source(config: RunConfig, name: str, number: int) -> Dataset:
 
 
 def _kinds_first(changes: Mapping[str, Any]) -> list[str]:
-    """Return the keys in order, but a kind before other settings of its group: it clears them."""
+    """Return the keys in order, but a kind before the other settings of its group."""
     keys: dict[str, None] = {}
     for key in changes:
         kind = f"{key.rpartition('.')[0]}.kind"
@@ -239,11 +234,11 @@ def _set(settings: dict[str, Any], dotted: str, value: Any) -> None:
     for depth, group in enumerate(groups):
         where = ".".join(groups[: depth + 1])
         if group in place and not isinstance(place[group], dict):
-            raise ConfigError(f"'{where}' is a single setting, so there is no '{dotted}'.")
+            raise ConfigError(f"There is no setting '{dotted}': '{where}' is not a group.")
         if group not in place:
             raise ConfigError(f"There is no group of settings '{where}'.{suggest(group, place)}")
         place = place[group]
     if last == "kind" and place.get("kind") != value:
-        # Another kind has other settings: the old ones would not fit.
+        # Another kind has other settings, so the old ones are dropped.
         place.clear()
     place[last] = value

@@ -1,4 +1,4 @@
-"""Executes or continues one run until it is summed up in its folder."""
+"""Runs or resumes one run until its folder has a summary."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import BinaryIO
 
-import numpy as np
-import numpy.typing as npt
-
 from coterie.data.scenario import Scenario
 from coterie.errors import Interrupted, StorageError
 from coterie.experiments.config import build_model
-from coterie.experiments.run_folder import CLUSTERS, MODELS, SUMMARY, RunFolder
-from coterie.experiments.run_summary import summarise
+from coterie.experiments.run_folder import MODELS, SUMMARY, RunFolder
+from coterie.experiments.run_summary import known_mean, summarise
 from coterie.learning.trainer_choice import Tell
 from coterie.runtime.checkpoints import Checkpoints
 from coterie.runtime.loop import run_to_end
@@ -35,7 +32,7 @@ from coterie.strategies import make_strategy
 
 @dataclass(frozen=True)
 class RoundMetrics:
-    """What is shown of a finished round while a run goes on; NaN: not measured."""
+    """Means over peers after a round, for the progress display; NaN: not measured."""
 
     round: int
     validation_accuracy: float
@@ -54,14 +51,14 @@ def execute(
 ) -> None:
     """Run, or resume, one run, unless it has finished.
 
-    After Ctrl-C in its last round it is finished, and then an `Interrupted` says so: there may be
-    other runs to come. Whoever gives `asked_to_stop` knows it.
+    After Ctrl-C in the last round the run is finished first, and then `Interrupted` is raised, so
+    that no other run starts. With `asked_to_stop`, which the caller can check, it is not raised.
     """
     with lock_folder(run.folder):
         if run.read_summary() is not None:
             return
         config, world = run.config, scenario()
-        write_text(run.folder / CLUSTERS, json.dumps(world.cluster_names))
+        run.write_cluster_names(world.cluster_names)
         recorder = Recorder(run.folder)
         with Simulation(
             world,
@@ -83,16 +80,16 @@ def execute(
                 )
                 finish(run, recorder, simulation)
                 if was_asked and asked_to_stop is None:
-                    raise Interrupted(f"Stopped; {run.folder.name} has finished.")
+                    raise Interrupted(f"Stopped. {run.folder.name} has finished.")
             except StorageError as error:
-                # What was wrong before the first round would be wrong again.
+                # An error before the first round would come again.
                 if simulation.next_round > 0:
                     error.add_note(how_to_continue)
                 raise
 
 
 def finish(run: RunFolder, recorder: Recorder, simulation: Simulation) -> None:
-    """Keep the best models, sum up, and drop the checkpoints, in this order."""
+    """Write the best models, then the summary, then delete the checkpoints."""
     write_atomically(run.folder, lambda file: _write_models(file, simulation))
     is_accuracy = simulation.datasets.is_classification
     tested = summarise(
@@ -104,14 +101,14 @@ def finish(run: RunFolder, recorder: Recorder, simulation: Simulation) -> None:
     )
     losses, accuracies = simulation.state.validate_best()
     honest = (accuracies if is_accuracy else losses)[~simulation.state.poisoning.peers]
-    reached = replace(
+    summary = replace(
         tested,
         validation=float(honest.mean()),
         warnings=find_warnings(simulation, recorder.table("metrics")),
     )
-    write_text(run.folder / SUMMARY, json.dumps(asdict(reached), indent=2))
+    write_text(run.folder / SUMMARY, json.dumps(asdict(summary), indent=2))
     with explain_errors(f"remove the checkpoints of {run.folder}"):
-        if (run.folder / "checkpoints").exists():  # real peers have their own
+        if (run.folder / "checkpoints").exists():  # of real peers, each keeps its own
             shutil.rmtree(run.folder / "checkpoints")
 
 
@@ -123,11 +120,6 @@ def _write_models(file: BinaryIO, simulation: Simulation) -> str:
 def _round_metrics(now: Round) -> RoundMetrics:
     return RoundMetrics(
         now.number,
-        _known_mean(now.measures["validation_accuracy_trained"]),
-        _known_mean(now.measures["validation_loss_trained"]),
+        known_mean(now.measures["validation_accuracy_trained"]),
+        known_mean(now.measures["validation_loss_trained"]),
     )
-
-
-def _known_mean(values: npt.NDArray[np.float64]) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else float("nan")

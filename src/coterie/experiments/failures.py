@@ -1,4 +1,4 @@
-"""What became of runs that failed: one message for all of them."""
+"""One error message for all runs of an experiment that failed."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 from coterie.errors import CoterieError, StorageError, WorkerDied
 
 MAX_SHOWN = 5
-"""How many failures are told in full."""
+"""How many failures are shown in full."""
 
 
 class Failures:
-    """Collects the failures of an experiment's runs; some mean that nothing more is started."""
+    """Collects the errors of an experiment's runs."""
 
     def __init__(self, folder: Path, num_runs: int, num_waiting: int) -> None:
         self._folder = folder
@@ -23,29 +23,29 @@ class Failures:
 
     @property
     def num_not_started(self) -> int:
-        """How many runs were left for later."""
+        """The number of runs that were not started."""
         return self._num_waiting - self.num_started
 
     @property
-    def concern_all(self) -> bool:
-        """Whether something is wrong that other runs would meet as well."""
-        own = (StorageError, WorkerDied)
+    def should_skip_rest(self) -> bool:
+        """Whether other runs would fail for the same reason, such as a full disk."""
+        general = (StorageError, WorkerDied)
         return any(
-            isinstance(error, own) or not isinstance(error, CoterieError)
+            isinstance(error, general) or not isinstance(error, CoterieError)
             for error in self._errors.values()
         )
 
     def add(self, name: str, error: BaseException) -> None:
-        """Take note of a run that failed."""
+        """Record the error of a run."""
         self._errors[name] = error
 
     def explain(self, error: BaseException) -> None:
-        """Let something else that is raised tell of the failures as well."""
+        """Add the failures as a note to another error."""
         if self._errors:
             error.add_note(self._text())
 
     def raise_any(self) -> None:
-        """Raise one error for all failures, if there are any; its kind is that of the first."""
+        """Raise one error for all failures, if any; its class is that of the first."""
         if not self._errors:
             return
         first = next(iter(self._errors.values()))
@@ -61,18 +61,18 @@ class Failures:
         raise raised from None
 
     def _text(self) -> str:
-        told = [f"{name}: {error}" for name, error in self._errors.items()]
-        if len(told) == 1:
-            return told[0]
-        more = f"\n… and {len(told) - MAX_SHOWN} more." if len(told) > MAX_SHOWN else ""
-        return f"{len(told)} runs failed.\n" + "\n".join(told[:MAX_SHOWN]) + more
+        lines = [f"{name}: {error}" for name, error in self._errors.items()]
+        if len(lines) == 1:
+            return lines[0]
+        more = f"\n… and {len(lines) - MAX_SHOWN} more." if len(lines) > MAX_SHOWN else ""
+        return f"{len(lines)} runs failed.\n" + "\n".join(lines[:MAX_SHOWN]) + more
 
 
 def resume_command(folder: Path) -> str:
-    """Return what to type to continue an experiment."""
+    """Return the command that continues an experiment."""
     return shlex.join(["coterie", "resume", str(folder)])
 
 
 def how_to_continue(folder: Path) -> str:
-    """Return the sentence that says how to continue an experiment."""
+    """Return a sentence with the command that continues an experiment."""
     return f"Continue with: {resume_command(folder)}"

@@ -1,4 +1,4 @@
-"""The tables of one run, kept up to date while it goes on: every file is read once."""
+"""The tables of a run that is still going on; every file is read once."""
 
 from __future__ import annotations
 
@@ -17,47 +17,47 @@ from coterie.errors import StorageError
 from coterie.runtime.run_tables import SCHEMAS, is_part, read_file
 
 MAX_CHUNKS = 32
-"""How many parts are kept side by side before they are joined in memory."""
+"""How many chunks a table may have before they are combined in memory."""
 Key: TypeAlias = tuple[str, int, int]
-"""A file's name, inode and time: parts are written once and never changed, but a part that was
-dropped may be written anew under its name, and on the inode that it left."""
+"""A file's name, inode and time. Parts never change, but a part may be deleted and written again
+under the same name and inode."""
 Rounds: TypeAlias = tuple[int, int]
-"""The first and the last of some rounds."""
+"""The first and the last round of a part."""
 
 
-class Parts:
-    """What a run has recorded so far; it may be killed, rewound, resumed and joined meanwhile."""
+class GrowingTables:
+    """The tables of a run so far; meanwhile it may be killed, resumed or finished."""
 
     def __init__(self, run: Path, names: Iterable[str] = SCHEMAS) -> None:
-        """Follow these tables, `metrics` and `timings` among them."""
+        """Follow these tables; `metrics` and `timings` must be among them."""
         self._run = run
         self._tables = {name: _Table(run, name) for name in names}
 
     @property
     def problems(self) -> list[str]:
-        """What could not be read; the rest can still be shown."""
+        """The files that could not be read; the others are not affected."""
         return [problem for table in self._tables.values() for problem in table.problems]
 
     def refresh(self) -> None:
-        """Read what is new."""
-        # The timings of a round are written last: what they promise, the others then hold.
+        """Read new files."""
+        # The timings of a round are written last, so the other tables have all rounds in them.
         for name in ("timings", *(name for name in self._tables if name != "timings")):
             self._tables[name].refresh()
 
     def table(self, run: Path, name: str) -> pa.Table:
-        """Return a table, without rounds of which another table's part is damaged."""
+        """Return a table without the rounds that are damaged in any table."""
         table = self._tables[name].table
         if name == "timings":
-            # A run that is resumed takes back the metrics of lost rounds before their timings.
+            # A resumed run deletes the metrics of lost rounds before their timings.
             table = table.filter(pc.less_equal(table["round"], self._last_measured()))
         damaged = [rounds for each in self._tables.values() for rounds in each.damaged]
         if not damaged or not table.num_rows:
             return table
         rounds = table["round"].to_numpy()
-        sound = np.ones(len(rounds), dtype=bool)
+        intact = np.ones(len(rounds), dtype=bool)
         for first, last in damaged:
-            sound &= (rounds < first) | (rounds > last)
-        return table.filter(pa.array(sound))
+            intact &= (rounds < first) | (rounds > last)
+        return table.filter(pa.array(intact))
 
     def _last_measured(self) -> int:
         last: int | None = pc.max(self._tables["metrics"].table["round"]).as_py()
@@ -65,35 +65,35 @@ class Parts:
 
 
 class _Table:
-    """One table of a run: its parts, or the one file they were joined to."""
+    """One table of a run: its parts, or the file into which they were joined."""
 
     def __init__(self, run: Path, name: str) -> None:
         self._run, self._name = run, name
-        self._begin_anew()
+        self._reset()
 
-    def _begin_anew(self) -> None:
+    def _reset(self) -> None:
         self._keys: list[Key] = []
         self.table: pa.Table = SCHEMAS[self._name].empty_table()
         self.problems: list[str] = []
         self.damaged: list[Rounds] = []
 
     def refresh(self) -> None:
-        """Read the files that have come; where files have gone, read all anew."""
+        """Read new files; if files are gone, read all files again."""
         try:
-            self._catch_up()
+            self._read_new_files()
         except FileNotFoundError:
-            # The run was just joining its parts to one file, or taking some back.
-            self._begin_anew()
+            # The run has just joined its parts into one file, or deleted some.
+            self._reset()
             with suppress(FileNotFoundError):
-                self._catch_up()
+                self._read_new_files()
         except OSError as error:
-            self._begin_anew()
-            self.problems = [f"Cannot look into {self._run}: {error.strerror}."]
+            self._reset()
+            self.problems = [f"Cannot read {self._run}: {error.strerror}."]
 
-    def _catch_up(self) -> None:
+    def _read_new_files(self) -> None:
         keys = self._files()
         if keys[: len(self._keys)] != self._keys:
-            self._begin_anew()
+            self._reset()
         self._append(keys[len(self._keys) :])
 
     def _append(self, keys: Sequence[Key]) -> None:
@@ -124,7 +124,7 @@ class _Table:
         except FileNotFoundError:
             raise
         except (OSError, StorageError, pa.ArrowException):
-            self.problems.append(f"{self._run / name} is damaged and left out.")
+            self.problems.append(f"{self._run / name} is damaged and was skipped.")
             rounds = re.fullmatch(r"(\d{1,9})-(\d{1,9})\.parquet", name.rpartition("/")[2])
             if rounds:
                 self.damaged.append((int(rounds[1]), int(rounds[2])))

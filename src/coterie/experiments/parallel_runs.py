@@ -1,7 +1,7 @@
-"""Several pieces of work at the same time, each in a process of its own.
+"""Runs several functions at the same time, each in a worker process.
 
-Forked where that is safe, so that what a piece needs is there already and shared; else spawned.
-Each process talks to its parent over a pipe of its own: a killed one cannot leave a lock behind.
+Workers are forked where that is safe, so that they share data in memory; otherwise spawned. Each
+has its own pipe to the parent, so a killed worker cannot leave a lock behind.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from coterie.learning.parallel_trainer import can_fork
 from coterie.processes.worker_process import become_worker, hold_signals
 
 WAIT_SECONDS = 0.2
-"""How long a wish to stop may go unnoticed."""
+"""The longest time until a request to stop is noticed."""
 
 
-class Line:
-    """A worker's line to its parent."""
+class ParentLink:
+    """A worker's connection to its parent."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def say(self, message: Any) -> None:
-        """Tell the parent something; it has to be plain data."""
+    def send(self, message: Any) -> None:
+        """Send plain data to the parent."""
         self._connection.send(message)
 
     def asked_to_stop(self) -> bool:
-        """Whether the parent wants this worker to end soon."""
+        """Whether the parent asks this worker to stop."""
         return self._connection.poll()
 
 
-Work = Callable[[Line], None]
+Work = Callable[[ParentLink], None]
 Name = str
 
 
 @dataclass(frozen=True)
 class _Ended:
-    """The last thing a worker says; a worker that never says it was killed."""
+    """The last message of a worker; without it, the worker was killed."""
 
     error: BaseException | None
 
@@ -60,8 +60,8 @@ class _Worker:
     process: BaseProcess
 
 
-class SideBySide:
-    """Runs work, at most `count` pieces at a time."""
+class ParallelRuns:
+    """Runs functions in worker processes, at most `count` at a time."""
 
     def __init__(
         self,
@@ -77,23 +77,23 @@ class SideBySide:
         self._context: BaseContext = multiprocessing.get_context("fork" if can_fork() else "spawn")
 
     def run(self, work: Iterator[tuple[Name, Work]], asked_to_stop: Callable[[], bool]) -> None:
-        """Run all work; once asked to stop, start nothing more and ask the workers to end.
+        """Run all work; once asked to stop, start nothing more and ask the workers to stop.
 
-        Whatever ends this, no worker is left.
+        When this returns or raises, no worker is left.
         """
-        told = False
+        has_asked = False
         try:
-            while self._fill_up(work, asked_to_stop) or self._workers:
-                if asked_to_stop() and not told:
-                    self._tell_to_stop()
-                    told = True
+            while self._start_workers(work, asked_to_stop) or self._workers:
+                if asked_to_stop() and not has_asked:
+                    self._ask_to_stop()
+                    has_asked = True
                 for connection in wait(list(self._workers), WAIT_SECONDS):
                     if isinstance(connection, Connection):
-                        self._listen(connection)
+                        self._receive(connection)
         finally:
-            self._end_all()
+            self._kill_all()
 
-    def _fill_up(self, work: Iterator[tuple[Name, Work]], stop: Callable[[], bool]) -> bool:
+    def _start_workers(self, work: Iterator[tuple[Name, Work]], stop: Callable[[], bool]) -> bool:
         """Start workers up to the count; return whether there may be more work."""
         while not stop() and len(self._workers) < self._count:
             piece = next(work, None)
@@ -110,16 +110,16 @@ class SideBySide:
         )
         with hold_signals():
             process.start()
-        # Only the worker holds its end now: when it is gone, so is the connection.
+        # Now only the worker has its end open: the connection closes when the worker ends.
         there.close()
         self._workers[here] = _Worker(name, process)
 
-    def _tell_to_stop(self) -> None:
+    def _ask_to_stop(self) -> None:
         for connection in self._workers:
             with suppress(OSError):  # it has just ended
                 connection.send(None)
 
-    def _listen(self, connection: Connection) -> None:
+    def _receive(self, connection: Connection) -> None:
         worker = self._workers[connection]
         try:
             message = connection.recv()
@@ -134,7 +134,7 @@ class SideBySide:
         connection.close()
         self._on_end(worker.name, message.error)
 
-    def _end_all(self) -> None:
+    def _kill_all(self) -> None:
         for worker in self._workers.values():
             worker.process.kill()
         for connection, worker in self._workers.items():
@@ -148,20 +148,20 @@ def _why(code: int | None) -> str:
     how = f"was killed ({signal.Signals(-code).name})" if killed and code else "died"
     return (
         f"its process {how}, most likely because memory ran out. Free some memory or use a "
-        "smaller --side-by-side, then resume; nothing up to its last checkpoint is lost."
+        "smaller --side-by-side, then resume. The run continues from its last checkpoint."
     )
 
 
 def _work(connection: Connection, work: Work, parent: int) -> None:
-    """Do a piece of work in a new process and say how it ended."""
+    """Run a function in a new process and send how it ended."""
     become_worker(parent, sigterm_from="none")  # the parent ends workers with SIGKILL
     torch.set_num_threads(1)
     error: BaseException | None = None
     try:
-        work(Line(connection))
+        work(ParentLink(connection))
     except (CoterieError, Interrupted) as failure:
         error = failure
     except Exception:
-        # A defect: shown by the parent, with its traceback.
+        # A bug: the parent shows it with its traceback.
         error = RuntimeError(traceback.format_exc())
     connection.send(_Ended(error))

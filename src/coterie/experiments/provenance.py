@@ -1,6 +1,7 @@
 """How a run was started: when, by which command, with which version of Coterie.
 
-RUN/started.json holds the time and the command; the version stands in software.json.
+RUN/started.json   the time and the command
+RUN/software.json  the versions
 """
 
 from __future__ import annotations
@@ -28,50 +29,50 @@ PACKAGES = (
     "safetensors",
     "pillow",
 )
-"""What can change results."""
+"""The packages that can change results."""
 _AS_MODULE = ("coterie", "__main__.py")
-"""The end of the path of the program that `python -m coterie` runs."""
+"""The end of the path of the program for `python -m coterie`."""
 
 
 @dataclass(frozen=True)
-class Start:
-    """What is known about how a run was started."""
+class RunStart:
+    """How a run was started, as far as it is known."""
 
     at: datetime | None = None
     """In UTC; None for older runs, which did not record it."""
     command: tuple[str, ...] = ()
-    """As given; empty for older runs, and for runs that were started from Python."""
+    """Empty for older runs, and for runs that were started from Python."""
     version: str | None = None
-    """Of Coterie."""
+    """The version of Coterie."""
 
 
-UNKNOWN = Start()
+UNKNOWN_START = RunStart()
 
 
-def command_given() -> tuple[str, ...]:
-    """Return the command line of this process; nothing if it is not that of Coterie."""
+def given_command() -> tuple[str, ...]:
+    """Return the command line of this process; empty if it is not the command coterie."""
     program = Path(sys.argv[0] if sys.argv else "")
     is_coterie = program.stem == "coterie" or program.parts[-2:] == _AS_MODULE
     return ("coterie", *sys.argv[1:]) if is_coterie else ()
 
 
 def software_versions() -> dict[str, str]:
-    """Return the versions of everything that can change results."""
+    """Return the versions of the software that can change results."""
     versions = {package: metadata.version(package) for package in PACKAGES}
     return {"python": platform.python_version(), "platform": platform.platform(), **versions}
 
 
 def write_start(folder: Path) -> None:
-    """Record in the folder of a run that it is started now, and by which command."""
+    """Write the current time and command into the folder of a run."""
     now = datetime.now(UTC).replace(microsecond=0, tzinfo=None)
-    start = {"at": f"{now.isoformat()}Z", "command": list(command_given())}
+    start = {"at": f"{now.isoformat()}Z", "command": list(given_command())}
     write_text(folder / STARTED, json.dumps(start, indent=2, ensure_ascii=False))
 
 
-def read_start(folder: Path) -> Start:
-    """Return how a run was started; of older runs only the version is known."""
-    version = _object(folder / SOFTWARE).get("coterie")
-    start = _object(folder / STARTED)
+def read_start(folder: Path) -> RunStart:
+    """Return how a run was started; for older runs only the version is known."""
+    version = _read_object(folder / SOFTWARE).get("coterie")
+    start = _read_object(folder / STARTED)
     try:
         at = datetime.fromisoformat(start["at"]).astimezone(UTC) if start else None
         command = start.get("command", [])
@@ -79,11 +80,11 @@ def read_start(folder: Path) -> Start:
             raise TypeError
     except (KeyError, TypeError, ValueError, OverflowError):
         raise _damaged(folder / STARTED) from None
-    return Start(at, tuple(map(str, command)), version if isinstance(version, str) else None)
+    return RunStart(at, tuple(map(str, command)), version if isinstance(version, str) else None)
 
 
-def _object(path: Path) -> dict[str, Any]:
-    """Return the content of a JSON file; nothing if there is no such file."""
+def _read_object(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file; empty if the file does not exist."""
     with explain_errors(f"read {path}"):
         if not path.exists():
             return {}
@@ -98,6 +99,6 @@ def _object(path: Path) -> dict[str, Any]:
 
 def _damaged(path: Path) -> StorageError:
     return StorageError(
-        f"{path} is damaged, so it is not known how the run was started. Its results are not "
-        "affected; delete the file to be told no more."
+        f"{path} is damaged, so it is unknown how the run was started. The results are not "
+        "affected. Delete the file to stop this message."
     )

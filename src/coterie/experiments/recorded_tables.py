@@ -29,13 +29,13 @@ class RecordedTables:
         self.folder = folder
         self.num_peers = num_peers
         self.read = read
-        """Where tables come from, by folder and name."""
+        """Reads a table, by folder and name."""
         self._tables: dict[str, pa.Table] = {}
 
     def table(self, name: str) -> pa.Table:
-        """Return a table: only the rounds that all tables hold."""
+        """Return a table up to the last complete round."""
         if name not in self._tables:
-            last = self.last_round  # before anything else: a run may be going on
+            last = self.last_round  # read first: a running run may add rounds meanwhile
             table = self.read(self.folder, name)
             self._check(name, table)
             complete = pc.less_equal(table["round"], last)
@@ -46,20 +46,20 @@ class RecordedTables:
 
     @property
     def last_round(self) -> int:
-        """The last round that is recorded in full; −1 if there is none."""
+        """The last complete round; −1 if there is none."""
         if "timings" not in self._tables:
-            # The timings of a round are written after everything else of it.
+            # The timings of a round are written after its other tables.
             table = self.read(self.folder, "timings")
             self._check("timings", table)
             rounds = table["round"].to_numpy()
             if (np.diff(rounds, prepend=-1) < 1).any():
-                raise self._damage("timings", "it holds a round twice or before an earlier one")
+                raise self._damage("timings", "its rounds are repeated or out of order")
             self._tables["timings"] = table
         last: int | None = pc.max(self._tables["timings"]["round"]).as_py()
         return -1 if last is None else last
 
     def _check(self, name: str, table: pa.Table) -> None:
-        """Refuse tables that no run can have written: gaps, or peers that do not exist."""
+        """Refuse values that no run writes, such as nulls or peers that do not exist."""
         limits = {
             **dict.fromkeys(_PEERS, (SERVER if name == "exchanges" else 0, self.num_peers - 1)),
             **dict.fromkeys(_CLUSTERS, (0, max(_MOST_CLUSTERS, self.num_peers))),
@@ -76,21 +76,21 @@ class RecordedTables:
             ):
                 raise self._damage(
                     name,
-                    f"its column '{column}' holds values that no run of {self.num_peers} peers "
-                    "records",
+                    f"its column '{column}' holds values that a run of {self.num_peers} peers "
+                    "cannot have",
                 )
 
     def _check_rounds(self, name: str, table: pa.Table) -> None:
-        """Refuse tables of other rounds than the run has timed, or with rounds in disorder."""
+        """Refuse tables with rounds out of order, or with rounds that have no timings."""
         rounds = table["round"].to_numpy()
         if (np.diff(rounds) < 0).any():
-            raise self._damage(name, "its rounds are in disorder")
+            raise self._damage(name, "its rounds are out of order")
         timed = self._tables["timings"]["round"].to_numpy()
         if not np.isin(rounds, timed).all():
-            raise self._damage(name, "it holds rounds that the run has not timed")
+            raise self._damage(name, "it holds rounds that the table 'timings' does not have")
         if name == "metrics" and len(timed):
-            there, counts = np.unique(rounds, return_counts=True)
-            is_whole = np.array_equal(there, timed) and not np.ptp(counts)
+            present, counts = np.unique(rounds, return_counts=True)
+            is_whole = np.array_equal(present, timed) and not np.ptp(counts)
             if not is_whole or counts[0] > self.num_peers:
                 raise self._damage(name, "it does not hold every peer once in every round")
 
@@ -102,7 +102,7 @@ class RecordedTables:
 
 
 def _is_possible(name: str, column: pa.ChunkedArray) -> bool:
-    """Whether a run can have measured these numbers: losses may be infinite, times may not."""
+    """Whether a run can have measured these values: losses may be infinite, times may not."""
     values = column.to_numpy()
     is_finite = np.isfinite(values)
     if name == "timings" and not (is_finite & (values >= 0)).all():

@@ -1,14 +1,14 @@
-"""The folder of one run: one class that everything reads a run through, finished or not.
+"""The folder of one run: the class `RunFolder` reads all of it, finished or not.
 
 RUN/config.yaml         the full resolved configuration
-RUN/software.json       the versions the results were made with
-RUN/started.json        when the run was started, and by which command
-RUN/strategy.json       where the strategy is defined, if it is not one of Coterie's
-RUN/clusters.json       the names of the true clusters, from the beginning of the run on
-RUN/*.parquet           the tables (parts in folders of the same names meanwhile)
-RUN/checkpoints/        the newest two checkpoints; deleted when the run has finished
-RUN/models.safetensors  every peer's best model, when the run has finished
-RUN/summary.json        what the run reached; its presence means the run has finished
+RUN/software.json       the versions of the software
+RUN/started.json        the time and the command of the start
+RUN/strategy.json       the file of the strategy, if it is not one of Coterie's
+RUN/clusters.json       the names of the true clusters
+RUN/*.parquet           the tables (in parts, in folders of the same names, until it has finished)
+RUN/checkpoints/        the newest two checkpoints, until it has finished
+RUN/models.safetensors  every peer's best model, when it has finished
+RUN/summary.json        the results; the run has finished if this file exists
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from pydantic import TypeAdapter, ValidationError
 from torch import nn
 
 from coterie.errors import ConfigError, StorageError, suggest
-from coterie.experiments.config import RunConfig, build_model, to_yaml
+from coterie.experiments.config import CONFIG, RunConfig, build_model, config_to_yaml
 from coterie.experiments.provenance import (
     SOFTWARE,
-    UNKNOWN,
-    Start,
+    UNKNOWN_START,
+    RunStart,
     software_versions,
     write_start,
 )
 from coterie.experiments.recorded_tables import RecordedTables
 from coterie.experiments.run_summary import RunSummary, summarise
-from coterie.experiments.user_strategies import note_origin
+from coterie.experiments.user_strategies import write_origin
 from coterie.models.layout import Layout
 from coterie.models.vector import FlatModule
 from coterie.runtime.run_tables import SCHEMAS
@@ -47,16 +47,16 @@ from coterie.storage.tensor_files import map_tensor
 from coterie.strategies import STRATEGIES
 from coterie.strategies.server.server_strategy import ServerStrategy
 
-CONFIG, SUMMARY, MODELS = "config.yaml", "summary.json", "models.safetensors"
+SUMMARY, MODELS = "summary.json", "models.safetensors"
 CLUSTERS = "clusters.json"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RunFolder:
-    """One strategy with one seed; tables and models are read when they are first asked for."""
+    """One strategy with one seed; tables and models are read at their first use."""
 
     folder: Path
-    """Where the run lies."""
+    """The path of the folder."""
     config: RunConfig
     """The full resolved configuration."""
     label: str = ""
@@ -64,24 +64,24 @@ class RunFolder:
     cluster_names: tuple[str, ...] = ()
     """The names of the true clusters, by their numbers in the tables."""
     finished: RunSummary | None = None
-    """What the run had reached when it was opened; None if it had not finished."""
-    start: Start = UNKNOWN
-    """When the run was started, by which command and with which version of Coterie."""
+    """The summary when the folder was opened; None if the run had not finished."""
+    start: RunStart = UNKNOWN_START
+    """When and how the run was started."""
     tables: RecordedTables = field(default=None)  # type: ignore[assignment]
-    """Reads the tables; by default from the folder."""
+    """Reads the tables, by default from the folder."""
     cache: dict[Any, Any] = field(default_factory=dict)
-    """Results that were computed from the tables, for the next caller."""
+    """Results that callers have computed from the tables."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "label", self.label or self.config.label)
         tables = self.tables or RecordedTables(self.folder, self.num_peers)
         object.__setattr__(self, "tables", tables)
 
-    def lay_out(self) -> None:
-        """Make the folder of a run that is about to begin."""
+    def create_folder(self) -> None:
+        """Create the folder of a new run."""
         make_folder(self.folder)
-        write_text(self.folder / CONFIG, to_yaml(self.config))
-        note_origin(self.folder, self.config.strategy["name"])
+        write_text(self.folder / CONFIG, config_to_yaml(self.config))
+        write_origin(self.folder, self.config.strategy["name"])
         write_text(self.folder / SOFTWARE, json.dumps(software_versions(), indent=2))
         write_start(self.folder)
 
@@ -90,33 +90,33 @@ class RunFolder:
         write_text(self.folder / CLUSTERS, json.dumps(names))
 
     def read_summary(self) -> RunSummary | None:
-        """Read what the run reached; None if it has not finished."""
+        """Read the summary; return None if the run has not finished."""
         path = self.folder / SUMMARY
         if not path.exists():
             return None
         try:
-            reached = TypeAdapter(RunSummary).validate_json(read_small(path))
-            if len(reached.cluster_means) != len(reached.cluster_names):
-                raise StorageError("There are not as many means as clusters.")
+            summary = TypeAdapter(RunSummary).validate_json(read_small(path))
+            if len(summary.cluster_means) != len(summary.cluster_names):
+                raise StorageError("The number of means is not the number of clusters.")
         except (StorageError, ValidationError):
             raise StorageError(
                 f"{path} is damaged. Delete it and resume the run to write it again."
             ) from None
-        return reached
+        return summary
 
     def read_cluster_names(self) -> tuple[str, ...]:
-        """Read the names of the true clusters; nothing before the run has begun."""
+        """Read the names of the true clusters; empty before the run has started."""
         path = self.folder / CLUSTERS
         if not path.exists():
             return ()
         try:
             return TypeAdapter(tuple[str, ...]).validate_json(read_small(path))
         except (StorageError, ValidationError):
-            raise StorageError(f"{path} is damaged; resume the run to write it again.") from None
+            raise StorageError(f"{path} is damaged. Resume the run to write it again.") from None
 
     @property
     def seed(self) -> int:
-        """What every random draw of the run depends on."""
+        """The seed of all random draws of the run."""
         return self.config.seed
 
     @property
@@ -126,7 +126,7 @@ class RunFolder:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the run has come to its end."""
+        """Whether the run had finished when the folder was opened."""
         return self.finished is not None
 
     @property
@@ -143,33 +143,33 @@ class RunFolder:
         return not np.isnan(accuracies).all()
 
     @property
-    def is_told(self) -> bool:
-        """Whether the strategy is told the true clusters, which no peer knows in practice."""
-        kind = STRATEGIES.get(self.config.strategy["name"])
-        return kind is not None and kind.uses_ground_truth
+    def uses_ground_truth(self) -> bool:
+        """Whether the strategy uses the true clusters, which no peer knows in practice."""
+        strategy = STRATEGIES.get(self.config.strategy["name"])
+        return strategy is not None and strategy.uses_ground_truth
 
     @property
     def has_server(self) -> bool:
         """Whether the strategy needs a server, which peers do not have."""
-        kind = STRATEGIES.get(self.config.strategy["name"])
-        return kind is not None and issubclass(kind, ServerStrategy)
+        strategy = STRATEGIES.get(self.config.strategy["name"])
+        return strategy is not None and issubclass(strategy, ServerStrategy)
 
     @property
     def advantage(self) -> str:
-        """What the strategy has that peers lack, which makes it a yardstick; else nothing."""
-        told = ["told the true clusters"] * self.is_told
-        return ", ".join([*told, *["needs a server"] * self.has_server])
+        """What makes the strategy a yardstick, which peers could not run; else empty."""
+        clusters = ["uses the true clusters"] * self.uses_ground_truth
+        return ", ".join([*clusters, *["needs a server"] * self.has_server])
 
     @cached_property
     def poisoned(self) -> tuple[int, ...]:
-        """The peers that misbehave in some round; none of the results is theirs."""
+        """The peers that are poisoned in some round; they have no results."""
         metrics = self.metrics
         found = pc.unique(metrics.filter(metrics["poisoned"])["peer"])
         return tuple(sorted(found.to_pylist()))
 
     @cached_property
     def last_tested(self) -> int:
-        """The last round with a test; the very last round if there was none yet."""
+        """The last round with a test; the last round if there was no test yet."""
         metrics = self.metrics
         tested = metrics.filter(pc.invert(pc.is_nan(metrics["test_loss"])))
         last: int = pc.max((tested if tested.num_rows else metrics)["round"]).as_py()
@@ -177,7 +177,7 @@ class RunFolder:
 
     @cached_property
     def summary(self) -> RunSummary:
-        """What the run reached; while it has not finished, what it had at its last test."""
+        """The summary; of an unfinished run, that of its last test."""
         if self.finished is not None:
             return replace(self.finished, label=self.label, cluster_names=self.cluster_names)
         return summarise(
@@ -190,7 +190,7 @@ class RunFolder:
 
     @cached_property
     def software(self) -> dict[str, str]:
-        """The versions the results were made with."""
+        """The versions of the software that made the results."""
         path = self.folder / SOFTWARE
         try:
             return TypeAdapter(dict[str, str]).validate_json(read_small(path))
@@ -198,7 +198,7 @@ class RunFolder:
             raise StorageError(f"{path} is damaged: expected the names of packages.") from None
 
     def table(self, name: str) -> pa.Table:
-        """Return a table by its name; one that had nothing to record is empty."""
+        """Return a table by its name; it is empty if the run recorded nothing in it."""
         if name not in SCHEMAS:
             raise ConfigError(f"There is no table '{name}'.{suggest(name, SCHEMAS)}")
         return self.tables.table(name)
@@ -215,7 +215,7 @@ class RunFolder:
 
     @property
     def neighbours(self) -> pa.Table:
-        """Per round and peer: how many models, and how much weight, from its true cluster."""
+        """Per round and peer: the models received from its true cluster, and their weights."""
         return self.table("neighbours")
 
     @property
@@ -225,27 +225,27 @@ class RunFolder:
 
     @property
     def similarities(self) -> pa.Table:
-        """Watched peers' true similarity to all others."""
+        """The true similarity of watched peers to all others."""
         return self.table("similarities")
 
     @property
     def beliefs(self) -> pa.Table:
-        """What peers believed about each other, in some rounds."""
+        """The peers' estimates of each other, in some rounds."""
         return self.table("beliefs")
 
     @property
     def arrivals(self) -> pa.Table:
-        """Of real peers: every model that arrived, how old it was, and how long it took."""
+        """Of real peers: every model that arrived, with its age and its transfer time."""
         return self.table("arrivals")
 
     @property
     def listed_neighbours(self) -> pa.Table:
-        """Of real peers: who was on whose list of neighbours (PENS, PANM)."""
+        """Of real peers: the peers on each list of neighbours (PENS, PANM)."""
         return self.table("listed_neighbours")
 
     @property
     def efforts(self) -> pa.Table:
-        """Of real peers: how long each round took, trained and waited."""
+        """Of real peers: the seconds of each round, of training and of waiting."""
         return self.table("efforts")
 
     @property
@@ -255,12 +255,12 @@ class RunFolder:
 
     @cached_property
     def models(self) -> npt.NDArray[np.float32]:
-        """Every peer's best model, (K, P): read-only, and in memory only as far as it is used."""
+        """Every peer's best model, (K, P), as a read-only memory map."""
         path = self.folder / MODELS
         if not path.exists():
             raise StorageError(
-                f"{self.folder} has no models: they are written when a run has finished. Finish it "
-                "with coterie resume."
+                f"{self.folder} has no models yet: they are written when a run has finished. "
+                f"Continue it with: coterie resume {self.folder}"
             )
         models = map_tensor(path, "best")
         if models.ndim != 2 or models.dtype != np.float32 or len(models) != self.config.peers.count:
@@ -272,27 +272,26 @@ class RunFolder:
 
     @cached_property
     def layout(self) -> Layout:
-        """Where each layer's weights lie in a model: the names, shapes and places of P values."""
+        """The names, shapes and positions of the layers in a flat model of P values."""
         return Layout.of(self.build_model())
 
     def build_model(self) -> nn.Module:
-        """Return a new module of the run's architecture, as it was built for the run's data."""
+        """Return a new module with the architecture of the run."""
         return build_model(_without_weights(self.config), self._num_outputs())
 
     def load_into(self, module: nn.Module, peer: int) -> nn.Module:
-        """Give a module the weights of a peer's best model, and return it."""
-        FlatModule(module).load(np.array(self.models[peer]))
-        return module
+        """Load the weights of a peer's best model into a module, and return it."""
+        return load_best_model(module, self.models, peer)
 
     def _num_outputs(self) -> int:
-        """Return how many outputs make a model as long as these: each adds the same number."""
+        """Return the number of outputs, from the size of the models: each output adds equally."""
         config = _without_weights(self.config)
         one, two = (Layout.of(build_model(config, outputs)).size for outputs in (1, 2))
         outputs, rest = divmod(self.models.shape[1] - one, two - one)
         if rest or outputs < 0:
             raise StorageError(
-                f"{self.folder / MODELS} is damaged: models of {self.models.shape[1]:,} values are "
-                f"no '{config.model.name}' of any number of outputs."
+                f"{self.folder / MODELS} is damaged: no '{config.model.name}' has "
+                f"{self.models.shape[1]:,} values, whatever its number of outputs."
             )
         return int(outputs) + 1
 
@@ -301,19 +300,34 @@ class RunFolder:
         if self.summary.is_accuracy:
             measure, value = "test accuracy", f"{self.summary.mean:.1%}"
         state = "finished" if self.is_finished else "not finished"
-        there = [name for name in SCHEMAS if _is_there(self.folder, name)]
+        names = [name for name in SCHEMAS if _has_table(self.folder, name)]
         return (
             f"<run of {self.label} with seed {self.seed}, {self.config.preset}: "
             f"{self.config.peers.count} peers in {len(self.cluster_names)} clusters, "
             f"round {self.last_round} of {self.config.rounds}, {state}, {measure} {value}; "
-            f"tables {', '.join(there)}; in {self.folder}>"
+            f"tables {', '.join(names)}; in {self.folder}>"
         )
 
 
+def load_best_model(module: nn.Module, models: npt.NDArray[np.float32], peer: int) -> nn.Module:
+    """Load the weights of a peer's best model, a row of `models` (K, P), into a module."""
+    if not isinstance(module, nn.Module):
+        raise ConfigError(
+            "load_into needs a torch module, such as build() returns, and a peer's number: "
+            "load_into(module, 0)."
+        )
+    if not 0 <= peer < len(models):
+        raise ConfigError(
+            f"There is no peer {peer}: the peers have the numbers 0 to {len(models) - 1}."
+        )
+    FlatModule(module).load(np.array(models[peer]))
+    return module
+
+
 def _without_weights(config: RunConfig) -> RunConfig:
-    """Leave out what a model was initialised from, a file that need not be here any more."""
+    """Return the configuration without pretrained weights, whose file may be gone."""
     return config.model_copy(update={"model": config.model.model_copy(update={"pretrained": None})})
 
 
-def _is_there(folder: Path, name: str) -> bool:
+def _has_table(folder: Path, name: str) -> bool:
     return (folder / f"{name}.parquet").exists() or (folder / name).exists()

@@ -1,4 +1,4 @@
-"""What one run reached, as numbers: written to its folder when it has finished."""
+"""The summary of a run, which is written to its folder when it has finished."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ import pyarrow.compute as pc
 
 @dataclass(frozen=True)
 class RunSummary:
-    """What one finished run reached: means of the last test over the peers of each cluster."""
+    """The results of one run: means of the last test over the peers of each cluster."""
 
     label: str
     seed: int
     cluster_names: tuple[str, ...]
     cluster_means: tuple[float, ...]
-    """NaN where no peer was in the cluster at the end; poisoned peers count nowhere."""
+    """NaN if the cluster had no peer at the end; poisoned peers are not counted."""
     mean: float
     models_per_peer: float
     """Models received and sent, probes included, mean over peers."""
     megabytes_per_peer: float
     is_accuracy: bool
     validation: float = math.nan
-    """Validation accuracy (or loss) of the models that were tested, mean over peers."""
+    """Validation accuracy (or loss) of the tested models, mean over peers."""
     warnings: tuple[str, ...] = ()
-    """Why results may be worth nothing, such as models not clearly better than guessing."""
+    """Reasons to doubt the results, such as models not clearly better than guessing."""
 
 
 def summarise(
@@ -57,7 +57,7 @@ def summarise(
 
 
 def known_mean(values: npt.ArrayLike) -> float:
-    """Return the mean of what is known; NaN if nothing is."""
+    """Return the mean of the values that are not NaN; NaN if there are none."""
     known = np.asarray(values, dtype=float)
     known = known[~np.isnan(known)]
     return float(known.mean()) if len(known) else math.nan

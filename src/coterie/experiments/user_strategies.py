@@ -1,8 +1,8 @@
-"""Strategies of a user's own file: loaded if the user names it, and noted in the folders of runs.
+"""Strategies from a user's Python file.
 
-RUN/strategy.json  where the class of a run's strategy came from, if it is not one of Coterie's
+RUN/strategy.json  the class and file of a run's strategy, if it is not one of Coterie's
 
-Nothing is ever loaded because a run folder says so.
+A file is loaded only if the user names it, never because a run folder names it.
 """
 
 from __future__ import annotations
@@ -40,35 +40,32 @@ class Origin:
     module: str
     qualified_name: str
     file: str | None
-    """None: not in a file, such as in a notebook."""
+    """None if it is not in a file, such as in a notebook."""
     sha256: str | None
-    """Of the file, when the run was begun."""
+    """Of the file, when the run was started."""
 
 
 def origin_of(name: str) -> Origin | None:
-    """Return where a strategy is defined; None for those of Coterie."""
+    """Return where a strategy is defined; None for a strategy of Coterie."""
     kind = STRATEGIES[name]
     if kind.__module__.partition(".")[0] == "coterie":
         return None
-    file: Path | None = None
-    digest: str | None = None
     try:
         file = Path(inspect.getfile(kind)).resolve()
-        digest = _digest(file)
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
     except (TypeError, OSError):
-        file = None
-    return Origin(name, kind.__module__, kind.__qualname__, str(file) if file else None, digest)
+        return Origin(name, kind.__module__, kind.__qualname__, None, None)
+    return Origin(name, kind.__module__, kind.__qualname__, str(file), digest)
 
 
-def note_origin(folder: Path, name: str) -> None:
-    """Write into the folder of a run where its strategy is defined, unless it is Coterie's."""
-    origin = origin_of(name)
-    if origin is not None:
+def write_origin(folder: Path, name: str) -> None:
+    """Write where a run's strategy is defined, unless it is one of Coterie's."""
+    if origin := origin_of(name):
         write_text(folder / ORIGIN, json.dumps(asdict(origin), indent=2))
 
 
-def noted_origin(folder: Path) -> Origin | None:
-    """Return where the strategy of a run was defined; None if that is not known."""
+def read_origin(folder: Path) -> Origin | None:
+    """Return where the strategy of a run was defined; None if this is unknown."""
     path = folder / ORIGIN
     try:
         with explain_errors(f"read {path}"):
@@ -78,16 +75,16 @@ def noted_origin(folder: Path) -> Origin | None:
 
 
 def check_known(name: str, run: Path, command: str) -> None:
-    """Raise a ConfigError that says how to make a run's strategy known, unless it is."""
+    """Raise a ConfigError if a run's strategy is unknown; it says how to load it."""
     if name in STRATEGIES:
         return
-    origin = noted_origin(run)
+    origin = read_origin(run)
     file, where = "FILE.py", "is not one of Coterie's. Name the Python file that defines it"
     if origin is not None and origin.file is not None:
         file, where = origin.file, f"is the class {origin.qualified_name} of {origin.file}"
-        where += ", which is not there any more" * (not Path(file).exists())
+        where += ", but this file does not exist any more" * (not Path(file).exists())
     elif origin is not None:
-        where = f"is the class {origin.qualified_name} of {origin.module}, which was in no file"
+        where = f"is the class {origin.qualified_name} of {origin.module}, which was not in a file"
     raise ConfigError(
         f"The strategy '{name}' of {run} {where}. Type: {command} {OPTION} {shlex.quote(file)}"
     )
@@ -96,7 +93,7 @@ def check_known(name: str, run: Path, command: str) -> None:
 def check_strategies(
     strategies: Mapping[Path, str], command: str, tell: Callable[[str], None]
 ) -> None:
-    """Raise a ConfigError unless the strategies of runs are known; tell which have changed."""
+    """Raise a ConfigError for unknown strategies of runs; report files that have changed."""
     for run, name in strategies.items():
         check_known(name, run, command)
         if changed := _changed_since(name, run):
@@ -104,22 +101,19 @@ def check_strategies(
 
 
 def _changed_since(name: str, run: Path) -> str | None:
-    """Say if the file of a strategy is not what it was when a run was begun."""
-    before = noted_origin(run)
+    """Return a message if the file of a strategy has changed since a run was started."""
+    before = read_origin(run)
     now = origin_of(name) if before else None
     if before is None or now is None or before.sha256 == now.sha256:
         return None
     return (
-        f"{now.file or now.module} has changed since {run.name} was begun: a part of its results "
-        f"is by the older version of '{name}'."
+        f"{now.file or now.module} has changed since {run.name} was started: the earlier rounds of "
+        f"this run used the older version of '{name}'."
     )
 
 
 def load_strategies(files: Iterable[str] | None) -> list[str]:
-    """Make the strategies of Python files known, each given as FILE.py or FILE.py:CLASS.
-
-    Return their names.
-    """
+    """Load the strategies of Python files, each FILE.py or FILE.py:CLASS; return their names."""
     return [name for file in files or () for name in _load(file)]
 
 
@@ -127,25 +121,24 @@ def _load(text: str) -> list[str]:
     file, _, wanted = text.rpartition(":") if ".py:" in text else (text, "", "")
     path = Path(file).expanduser()
     if path.suffix != ".py" or not path.is_file():
-        what = "is not the name of a Python file" if path.suffix != ".py" else "is not there"
+        what = "is not a Python file" if path.suffix != ".py" else "does not exist"
         raise ConfigError(f"{OPTION} {text}: {path} {what}. Give FILE.py, or FILE.py:CLASS.")
-    found = {
-        kind.__name__: kind for kind in vars(_imported(path.resolve())).values() if _is_own(kind)
-    }
+    contents = vars(_import_file(path.resolve())).values()
+    found = {kind.__name__: kind for kind in contents if _is_user_strategy(kind)}
     if wanted:
         found = {name: kind for name, kind in found.items() if name == wanted}
     if not found:
         raise ConfigError(
-            f"{OPTION} {text}: there is no {wanted or 'strategy'} in it. A strategy is a class "
-            "derived from coterie.strategies.Strategy that has a name."
+            f"{OPTION} {text}: the file has no {f'strategy {wanted}' if wanted else 'strategy'}. A "
+            "strategy is a class derived from coterie.strategies.Strategy that has a name."
         )
     for kind in found.values():
         _register(kind, text)
     return [kind.name for kind in found.values()]
 
 
-def _imported(path: Path) -> ModuleType:
-    """Run a file as a module of its own name, with its folder on the path as `python FILE` does."""
+def _import_file(path: Path) -> ModuleType:
+    """Import a file as a module; its folder is on the path, as with `python FILE`."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise ConfigError(f"{OPTION} {path}: this is not a Python file.")
@@ -155,7 +148,7 @@ def _imported(path: Path) -> ModuleType:
     before = sys.modules.get(path.stem)
     if before is not None and getattr(before, "__file__", None) != str(path):
         raise ConfigError(
-            f"{OPTION} {path}: another module is called {path.stem}. Give the file another name."
+            f"{OPTION} {path}: another module has the name {path.stem}. Rename the file."
         )
     sys.modules[path.stem] = module
     try:
@@ -170,8 +163,8 @@ def _imported(path: Path) -> ModuleType:
     return module
 
 
-def _is_own(kind: object) -> bool:
-    """Whether something is a strategy, with a name, that is not Coterie's."""
+def _is_user_strategy(kind: object) -> bool:
+    """Whether an object is a strategy class with a name that is not one of Coterie's."""
     return (
         isinstance(kind, type)
         and issubclass(kind, Strategy | ServerStrategy)
@@ -182,14 +175,10 @@ def _is_own(kind: object) -> bool:
 
 
 def _register(kind: StrategyClass, text: str) -> None:
-    there = STRATEGIES.get(kind.name)
-    if there is not None and there.__module__ != kind.__module__:
+    existing = STRATEGIES.get(kind.name)
+    if existing is not None and existing.__module__ != kind.__module__:
         raise ConfigError(
-            f"{OPTION} {text}: there is another strategy called '{kind.name}'. Give "
+            f"{OPTION} {text}: another strategy has the name '{kind.name}'. Give "
             f"{kind.__name__} another name."
         )
     STRATEGIES[kind.name] = kind
-
-
-def _digest(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from coterie.results.comparison import Compared, Line, Value
-from coterie.results.read_runs import about_poison
+from coterie.results.comparison import ComparedStrategy, ComparedValue, PresetComparison
+from coterie.results.read_runs import describe_poison
 from coterie.results.statistics import LEVELS, MIN_SEEDS, TEST, Difference
 
 UNKNOWN = "–"
@@ -35,13 +35,13 @@ class TextTable:
     num_names: int = 1
 
 
-def build_tables(compared: Compared, *, per_cluster: bool) -> list[TextTable]:
+def build_tables(compared: PresetComparison, *, per_cluster: bool) -> list[TextTable]:
     """Return a table of results and a table of costs."""
     results = _table_per_cluster(compared) if per_cluster else _table_of_means(compared)
     return [results, _table_of_costs(compared)]
 
 
-def _table_of_means(compared: Compared) -> TextTable:
+def _table_of_means(compared: PresetComparison) -> TextTable:
     """Return one row per strategy and one column per cluster, with the difference of the means."""
     rows: list[TextRow] = []
     for line in compared.lines:
@@ -58,7 +58,7 @@ def _table_of_means(compared: Compared) -> TextTable:
     return TextTable(_title(compared), header, tuple(rows), tuple(_notes(compared)))
 
 
-def _published_rows(compared: Compared, line: Line) -> Iterator[TextRow]:
+def _published_rows(compared: PresetComparison, line: ComparedStrategy) -> Iterator[TextRow]:
     values = line.values.values()
     if all(value.published is None for value in values):
         return
@@ -67,7 +67,7 @@ def _published_rows(compared: Compared, line: Line) -> Iterator[TextRow]:
     yield TextRow(("  ours − published", *map(_deviation, values), *rest), ends_group=True)
 
 
-def _table_per_cluster(compared: Compared) -> TextTable:
+def _table_per_cluster(compared: PresetComparison) -> TextTable:
     """Return one row per strategy and cluster, each with its difference."""
     has_published = compared.published is not None
     rows = []
@@ -88,7 +88,7 @@ def _table_per_cluster(compared: Compared) -> TextTable:
     return TextTable(_title(compared), header, tuple(rows), tuple(_notes(compared)), num_names=2)
 
 
-def _table_of_costs(compared: Compared) -> TextTable:
+def _table_of_costs(compared: PresetComparison) -> TextTable:
     rows = tuple(
         TextRow(
             (
@@ -109,7 +109,7 @@ def _table_of_costs(compared: Compared) -> TextTable:
     )
 
 
-def _title(compared: Compared) -> str:
+def _title(compared: PresetComparison) -> str:
     unit = " %" if compared.is_accuracy else ""
     name = compared.measure.replace("-", " ")
     if not compared.is_accuracy and not compared.lines[0].entries[0].run.is_accuracy:
@@ -117,20 +117,20 @@ def _title(compared: Compared) -> str:
     return f"{compared.preset}: {name}{unit}, mean ± 95% interval over seeds"
 
 
-def _notes(compared: Compared) -> Iterator[str]:
+def _notes(compared: PresetComparison) -> Iterator[str]:
     if compared.baseline is not None:
         yield from _about_differences(compared, compared.baseline)
     yield from _about_yardsticks(compared)
     for line in compared.lines:
         for entry in line.entries:
-            if not entry.is_finished:
+            if not entry.run.is_finished:
                 run = entry.run
                 yield (
                     f"{UNFINISHED} {line.label} with seed {run.seed} has not finished: round "
                     f"{run.last_round} of {run.config.rounds}, last tested after round "
                     f"{run.last_tested}. Differences do not include it."
                 )
-    yield from about_poison(
+    yield from describe_poison(
         {line.label: [entry.run for entry in line.entries] for line in compared.lines}
     )
     if compared.published:
@@ -138,7 +138,7 @@ def _notes(compared: Compared) -> Iterator[str]:
         yield from compared.published.caption(labels).split("\n")
 
 
-def _about_differences(compared: Compared, baseline: str) -> Iterator[str]:
+def _about_differences(compared: PresetComparison, baseline: str) -> Iterator[str]:
     found = {
         line.label: line.values[compared.mean_part].difference
         for line in compared.lines
@@ -163,7 +163,7 @@ def _about_differences(compared: Compared, baseline: str) -> Iterator[str]:
         )
 
 
-def _about_yardsticks(compared: Compared) -> Iterator[str]:
+def _about_yardsticks(compared: PresetComparison) -> Iterator[str]:
     """Name the yardsticks: strategies that know the true clusters or have a server."""
     runs = {line.label: line.entries[0].run for line in compared.lines}
     found = [f"{label} ({run.advantage})" for label, run in runs.items() if run.advantage]
@@ -171,7 +171,7 @@ def _about_yardsticks(compared: Compared) -> Iterator[str]:
         yield f"Yardsticks, not competitors: {', '.join(found)}."
 
 
-def _label(line: Line) -> str:
+def _label(line: ComparedStrategy) -> str:
     return f"{line.label} {UNFINISHED}" if line.num_unfinished else line.label
 
 
@@ -186,13 +186,13 @@ def _difference(difference: Difference | None) -> str:
     return f"{_with_width(difference.mean, difference.width, '+.2f')} {difference.mark}".strip()
 
 
-def _published(value: Value) -> str:
+def _published(value: ComparedValue) -> str:
     if value.published is None:
         return ""
     return _with_width(value.published, value.published_width)
 
 
-def _deviation(value: Value) -> str:
+def _deviation(value: ComparedValue) -> str:
     known = value.published is not None and not math.isnan(value.mean)
     return f"{value.mean - value.published:+.2f}" if known and value.published is not None else ""
 

@@ -12,14 +12,14 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from coterie.experiments.published.published_table import Comparison, PublishedResult
+from coterie.experiments.published.published_table import PublishedComparison, PublishedResult
 from coterie.experiments.run_summary import RunSummary
 from coterie.results.result_columns import Column, by_label, mean_column, result_columns
-from coterie.results.statistics import confidence
+from coterie.results.statistics import confidence_interval
 
 
 def build_final_table(
-    title: str, summaries: Sequence[RunSummary], comparison: Comparison | None = None
+    title: str, summaries: Sequence[RunSummary], comparison: PublishedComparison | None = None
 ) -> Table:
     """Return one row per strategy, with its published results in the rows below."""
     first = summaries[0]
@@ -70,7 +70,7 @@ def _best_label(summaries: Sequence[RunSummary], mean: Column) -> str:
 
 
 def _cell(column: Column, summaries: Sequence[RunSummary]) -> str:
-    mean, width = confidence([column.ours(each) for each in summaries])
+    mean, width = confidence_interval([column.ours(each) for each in summaries])
     return _format_value(column, mean, width if column.has_interval else None)
 
 
@@ -82,7 +82,7 @@ def _published_cell(column: Column, result: PublishedResult) -> str:
 def _difference(column: Column, summaries: Sequence[RunSummary], result: PublishedResult) -> str:
     """Return ours − published if both are known, else ""."""
     theirs = column.theirs(result)
-    ours, _ = confidence([column.ours(each) for each in summaries])
+    ours, _ = confidence_interval([column.ours(each) for each in summaries])
     return "" if theirs is None or math.isnan(ours) else f"{ours - theirs:+{column.form}}"
 
 

@@ -11,10 +11,10 @@ from coterie.reports.comparison_tables import UNKNOWN, TextRow, TextTable
 from coterie.results.reproduction import (
     FEWEST_SEEDS,
     JUDGEMENTS,
-    FigureRow,
-    Row,
-    Summary,
-    summarise,
+    JudgementCounts,
+    ReproducedFigure,
+    ReproducedNumber,
+    count_judgements,
 )
 
 TITLES = {
@@ -28,16 +28,18 @@ TITLES = {
 COLUMNS = ("published", "setting", "rows", "met", "differs, explained", "differs, unexplained")
 
 
-def build_summary_table(rows: Sequence[Row], figures: Sequence[FigureRow]) -> TextTable:
+def build_summary_table(
+    rows: Sequence[ReproducedNumber], figures: Sequence[ReproducedFigure]
+) -> TextTable:
     """Return one row per published table and setting, then one per figure; the last cell is why.
 
     A reason may be long: `move_reasons_below` moves the reasons to the notes, for a terminal.
     """
-    summaries = summarise(rows)
+    summaries = count_judgements(rows)
     lines = [_table_line(each) for each in summaries]
     total = {name: sum(each.counts[name] for each in summaries) for name in JUDGEMENTS}
-    lines.append(_table_line(Summary("all tables", "", total)))
-    by_figure: dict[tuple[str, str], list[FigureRow]] = {}
+    lines.append(_table_line(JudgementCounts("all tables", "", total)))
+    by_figure: dict[tuple[str, str], list[ReproducedFigure]] = {}
     for each in figures:
         by_figure.setdefault((each.source, each.shows), []).append(each)
     lines += [_figure_line(source, shows, mine) for (source, shows), mine in by_figure.items()]
@@ -75,14 +77,14 @@ def _tolerances() -> str:
     return f"{usual:g} point ({'; '.join(sorted(others))})"
 
 
-def _table_line(each: Summary) -> tuple[str, ...]:
+def _table_line(each: JudgementCounts) -> tuple[str, ...]:
     counts = each.counts
     missing = counts["other setting"] + counts["not run"]
     numbers = (each.num_rows, counts["met"], counts["explained"], counts["unexplained"], missing)
     return (each.source, each.preset, *map(str, numbers), " ".join(map(_sentence, each.why)))
 
 
-def _figure_line(source: str, shows: str, mine: Sequence[FigureRow]) -> tuple[str, ...]:
+def _figure_line(source: str, shows: str, mine: Sequence[ReproducedFigure]) -> tuple[str, ...]:
     """Return the row of a figure; a figure without a claim counts as made or not run."""
     judged = [each.judgement for each in mine]
     is_claim = any(each in ("met", "unexplained") for each in judged)
@@ -111,7 +113,7 @@ def _sentence(text: str) -> str:
     return text if text.endswith(".") else f"{text[0].upper()}{text[1:]}."
 
 
-def build_number_table(rows: Sequence[Row]) -> TextTable:
+def build_number_table(rows: Sequence[ReproducedNumber]) -> TextTable:
     """Return one row per published number that we have run too."""
     header = ("published", "setting", "strategy", "number", "published", "ours", "difference")
     return TextTable(
@@ -122,7 +124,7 @@ def build_number_table(rows: Sequence[Row]) -> TextTable:
     )
 
 
-def _number_line(row: Row) -> tuple[str, ...]:
+def _number_line(row: ReproducedNumber) -> tuple[str, ...]:
     reached = row.reached or 0.0
     ours = f"{reached:.2f}" + ("" if row.interval is None else f" ± {row.interval:.2f}")
     theirs = f"{row.published:.2f}"

@@ -12,10 +12,18 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from coterie.experiments.experiment import Experiment, Grid
+from coterie.experiments.experiment import Experiment
+from coterie.experiments.experiment_file import SweepGrid
 from coterie.experiments.run_summary import RunSummary
-from coterie.experiments.sweep import value_of, written
-from coterie.results.sweep_points import MISSING, Point, Trial, points, select, trials
+from coterie.experiments.sweep_grid import one_line_yaml, setting_text
+from coterie.results.sweep_points import (
+    MISSING,
+    SweepPoint,
+    SweepRun,
+    best_points,
+    group_by_values,
+    read_sweep_runs,
+)
 from coterie.storage.files import write_text
 
 RESULTS = "results.csv"
@@ -23,11 +31,11 @@ RESULTS = "results.csv"
 
 def report_sweep(experiment: Experiment, title: str) -> list[Table | Text]:
     """Write the results of a sweep to its folder; return tables and texts for the console."""
-    all_trials = trials(experiment)
+    all_trials = read_sweep_runs(experiment)
     write_text(experiment.folder / RESULTS, format_csv(all_trials))
-    all_points = points(all_trials)
-    asked = experiment.grid or Grid(varied=())
-    best = select(all_points) if asked.select else {}
+    all_points = group_by_values(all_trials)
+    asked = experiment.grid or SweepGrid(varied=())
+    best = best_points(all_points) if asked.select else {}
     shown: list[Table | Text] = [
         build_sweep_table(title, key, all_points, list(best.values())) for key in asked.varied
     ]
@@ -40,25 +48,25 @@ def report_sweep(experiment: Experiment, title: str) -> list[Table | Text]:
     return shown
 
 
-def format_run_command(experiment: Experiment, point: Point) -> str:
+def format_run_command(experiment: Experiment, point: SweepPoint) -> str:
     """Return the command that runs a point again with the same seeds."""
-    asked = experiment.grid or Grid(varied=())
+    asked = experiment.grid or SweepGrid(varied=())
     seeds = sorted({trial.seed for trial in point.trials})
     words = ["coterie", "run", experiment.runs[0].config.preset, "--strategy", point.label]
     words += ["--seeds", str(len(seeds))] if len(seeds) > 1 else []
     words += ["--seed", str(seeds[0])] if seeds[0] else []
     words += ["--scale", repr(asked.scale)] if asked.scale != 1 else []
-    fixed = {key: written(value) for key, value in asked.changes.items()}
+    fixed = {key: one_line_yaml(value) for key, value in asked.changes.items()}
     (config,) = (r.config for r in experiment.runs if r.folder.name == point.trials[0].run)
     for key, value in {**fixed, **point.values}.items():
         # A setting that this strategy does not have would be refused.
-        if value is not None and value_of(config, key) is not None:
+        if value is not None and setting_text(config, key) is not None:
             words += ["--set", f"{key}={value}"]
     return shlex.join(words)
 
 
 def build_sweep_table(
-    title: str, key: str, all_points: Sequence[Point], best: Sequence[Point] = ()
+    title: str, key: str, all_points: Sequence[SweepPoint], best: Sequence[SweepPoint] = ()
 ) -> Table:
     """Return a table of strategies × values of a setting; other varied settings have own rows."""
     is_accuracy = all(each.is_accuracy for point in all_points for each in point.summaries)
@@ -83,7 +91,7 @@ def build_sweep_table(
     return table
 
 
-def format_csv(trials: Sequence[Trial]) -> str:
+def format_csv(trials: Sequence[SweepRun]) -> str:
     """Return one row per run; unfinished runs have no numbers."""
     clusters = next((t.summary.cluster_names for t in trials if t.summary is not None), ())
     keys = list(trials[0].values)
@@ -104,17 +112,17 @@ def _numbers(summary: RunSummary) -> Sequence[float | str]:
     return [summary.validation, summary.mean, *summary.cluster_means, *traffic]
 
 
-def _columns(key: str, all_points: Sequence[Point]) -> list[str | None]:
+def _columns(key: str, all_points: Sequence[SweepPoint]) -> list[str | None]:
     """Return the values of a setting; None is last, for strategies without the setting."""
     values = dict.fromkeys(point.values[key] for point in all_points)
     return sorted(values, key=lambda value: value is None)
 
 
 def _rows(
-    key: str, others: Sequence[str], all_points: Sequence[Point]
-) -> dict[tuple[str | None, ...], dict[str | None, Point]]:
+    key: str, others: Sequence[str], all_points: Sequence[SweepPoint]
+) -> dict[tuple[str | None, ...], dict[str | None, SweepPoint]]:
     """Return points by (strategy, values of other settings), then by the value of this one."""
-    rows: dict[tuple[str | None, ...], dict[str | None, Point]] = {}
+    rows: dict[tuple[str | None, ...], dict[str | None, SweepPoint]] = {}
     for label in dict.fromkeys(point.label for point in all_points):
         for point in all_points:
             if point.label == label:
@@ -123,7 +131,9 @@ def _rows(
     return rows
 
 
-def _cell(point: Point | None, part: str, best: Sequence[Point], is_accuracy: bool) -> str:
+def _cell(
+    point: SweepPoint | None, part: str, best: Sequence[SweepPoint], is_accuracy: bool
+) -> str:
     if point is None:
         return ""
     mean, width = point.validation if part == "validation" else point.test

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from coterie.reports.comparison_tables import TextTable, build_tables
-from coterie.results.comparison import Compared, Line, Value
+from coterie.results.comparison import ComparedStrategy, ComparedValue, PresetComparison
 
 Format: TypeAlias = Literal["terminal", "markdown", "latex", "csv"]
 ENDINGS: dict[str, Format] = {".txt": "terminal", ".md": "markdown", ".tex": "latex", ".csv": "csv"}
@@ -22,7 +22,9 @@ WIDTH = 160
 """Maximum width of a table in a text file."""
 
 
-def format_comparisons(compared: Sequence[Compared], form: Format, *, per_cluster: bool) -> str:
+def format_comparisons(
+    compared: Sequence[PresetComparison], form: Format, *, per_cluster: bool
+) -> str:
     """Return comparisons as the text of a file."""
     if form == "csv":
         return render_csv(compared)
@@ -157,7 +159,7 @@ CSV_HEADER = (
 )  # fmt: skip
 
 
-def render_csv(compared: Sequence[Compared]) -> str:
+def render_csv(compared: Sequence[PresetComparison]) -> str:
     """Return one row per strategy and part; accuracies are 0 to 1, unknown values are empty."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
@@ -169,11 +171,13 @@ def render_csv(compared: Sequence[Compared]) -> str:
     return file.getvalue()
 
 
-def _csv_row(compared: Compared, line: Line, part: str, value: Value) -> list[Any]:
+def _csv_row(
+    compared: PresetComparison, line: ComparedStrategy, part: str, value: ComparedValue
+) -> list[Any]:
     scale = 0.01 if compared.is_accuracy else 1.0
     difference, costs = value.difference, line.costs
     found = [difference.mean * scale, difference.width * scale] if difference else [None, None]
-    tested = [difference.p_value, difference.corrected] if difference else [None, None]
+    tested = [difference.p_value, difference.corrected_p_value] if difference else [None, None]
     theirs = [value.published, value.published_width]
     numbers = [value.mean * scale, value.width * scale]
     return [

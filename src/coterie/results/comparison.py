@@ -1,4 +1,4 @@
-"""Strategies side by side: means over seeds, paired differences, costs, published values."""
+"""Compares strategies: means over seeds, paired differences, costs, published values."""
 
 from __future__ import annotations
 
@@ -7,72 +7,73 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from coterie.errors import ConfigError, suggest
-from coterie.experiments.published.published_table import Comparison, PublishedResult
+from coterie.experiments.published.published_table import PublishedComparison, PublishedResult
 from coterie.experiments.run_folder import RunFolder
-from coterie.results.measures import Entry, Measure, entry, usual_measure
-from coterie.results.published_comparison import comparison
+from coterie.results.measures import (
+    Costs,
+    Measure,
+    MeasuredRun,
+    default_measure,
+    mean_costs,
+    measure_run,
+)
+from coterie.results.published_comparison import compare_with_published
 from coterie.results.read_runs import Runs
 from coterie.results.result_columns import Column, result_columns
-from coterie.results.statistics import Difference, confidence, corrected, paired_difference
+from coterie.results.statistics import (
+    Difference,
+    confidence_interval,
+    correct_p_values,
+    paired_difference,
+)
 
-USUAL_BASELINE = "local"
-"""What collaboration has to beat, where it is among the strategies."""
+DEFAULT_BASELINE = "local"
+"""The baseline if it is among the strategies: training without merging."""
 
 
 @dataclass(frozen=True)
-class Value:
-    """What a strategy reached in one part: a cluster, or all peers; accuracies in percent."""
+class ComparedValue:
+    """The result of a strategy for one part: a cluster, or all peers; accuracies in percent."""
 
     mean: float
     width: float
     """Half width of the 95% interval over seeds; NaN for a single seed."""
     difference: Difference | None = None
-    """To the baseline; None for the baseline itself, and without a common seed."""
+    """From the baseline; None for the baseline itself, and without a common seed."""
     published: float | None = None
     published_width: float | None = None
 
 
 @dataclass(frozen=True)
-class Costs:
-    """What a peer sent and received, and how long a run took: means over seeds."""
-
-    models: float
-    """Probes included."""
-    probes: float
-    megabytes: float
-    wall_seconds: float
-    cpu_seconds: float
-
-
-@dataclass(frozen=True)
-class Line:
+class ComparedStrategy:
     """One strategy in a comparison."""
 
     label: str
-    entries: tuple[Entry, ...]
-    values: dict[str, Value]
+    entries: tuple[MeasuredRun, ...]
+    values: dict[str, ComparedValue]
     """By the names of the parts."""
     costs: Costs
+    """Means over seeds."""
 
     @property
     def num_unfinished(self) -> int:
-        """How many of the runs have not come to their end."""
-        return sum(not each.is_finished for each in self.entries)
+        """The number of unfinished runs."""
+        return sum(not each.run.is_finished for each in self.entries)
 
 
 @dataclass(frozen=True)
-class Compared:
-    """The strategies of one preset side by side."""
+class PresetComparison:
+    """The compared strategies of one preset."""
 
     preset: str
     measure: Measure
     is_accuracy: bool
     parts: tuple[str, ...]
-    """The clusters, and then the mean and what else there is of all."""
+    """The clusters, the mean, and other numbers about all peers."""
     mean_part: str
-    lines: tuple[Line, ...]
+    lines: tuple[ComparedStrategy, ...]
     baseline: str | None
-    published: Comparison | None
+    published: PublishedComparison | None
 
     @property
     def best(self) -> str:
@@ -82,30 +83,32 @@ class Compared:
         return max(means, key=lambda label: -math.inf if math.isnan(means[label]) else means[label])
 
 
-def compare(gathered: Runs, measure: Measure | None, baseline: str | None) -> list[Compared]:
-    """Compare the runs of each preset; what cannot be compared stands in tables of its own."""
-    labels = list(dict.fromkeys(run.label for run in gathered))
+def compare(found: Runs, measure: Measure | None, baseline: str | None) -> list[PresetComparison]:
+    """Compare the runs of each preset; runs that cannot be compared get separate tables."""
+    labels = list(dict.fromkeys(run.label for run in found))
     if baseline is not None and baseline not in labels:
         raise ConfigError(
-            f"--baseline {baseline}: no such strategy is here.{suggest(baseline, labels)}"
+            f"--baseline {baseline}: no run has this strategy.{suggest(baseline, labels)}"
         )
     groups: dict[tuple[str, int, bool], list[RunFolder]] = {}
-    for run in gathered:
+    for run in found:
         key = (run.config.preset, len(run.cluster_names), run.is_accuracy)
         groups.setdefault(key, []).append(run)
     return [_compared(runs, measure, baseline) for runs in groups.values()]
 
 
-def _compared(runs: Sequence[RunFolder], measure: Measure | None, baseline: str | None) -> Compared:
-    usual = usual_measure(runs[0])
-    chosen = measure or usual
+def _compared(
+    runs: Sequence[RunFolder], measure: Measure | None, baseline: str | None
+) -> PresetComparison:
+    default = default_measure(runs[0])
+    chosen = measure or default
     if "accuracy" in chosen and not runs[0].is_accuracy:
         raise ConfigError(
             f"--measure {chosen}: the runs of {runs[0].config.preset} predict values, not classes, "
-            "and have no accuracy. Use test-loss, validation-loss or train-loss."
+            "so they have no accuracy. Use test-loss, validation-loss or train-loss."
         )
-    entries = _with_common_names([entry(run, chosen) for run in runs])
-    published = comparison([run.config for run in runs]) if chosen == usual else None
+    entries = _with_common_names([measure_run(run, chosen) for run in runs])
+    published = compare_with_published([run.config for run in runs]) if chosen == default else None
     if published and published.table.is_accuracy != runs[0].is_accuracy:
         published = None
     columns = [
@@ -115,11 +118,11 @@ def _compared(runs: Sequence[RunFolder], measure: Measure | None, baseline: str 
         )
         if column.has_interval
     ]
-    by_label: dict[str, list[Entry]] = {}
+    by_label: dict[str, list[MeasuredRun]] = {}
     for each in entries:
         by_label.setdefault(each.run.label, []).append(each)
     against = _baseline(list(by_label), baseline)
-    return Compared(
+    return PresetComparison(
         runs[0].config.preset,
         chosen,
         entries[0].summary.is_accuracy,
@@ -131,8 +134,8 @@ def _compared(runs: Sequence[RunFolder], measure: Measure | None, baseline: str 
     )
 
 
-def _with_common_names(entries: Sequence[Entry]) -> list[Entry]:
-    """Number the clusters where their names differ, such as labels drawn by each seed."""
+def _with_common_names(entries: Sequence[MeasuredRun]) -> list[MeasuredRun]:
+    """Name clusters by number if their names differ, such as labels drawn by each seed."""
     names = {each.summary.cluster_names for each in entries}
     if len(names) == 1:
         return list(entries)
@@ -140,21 +143,21 @@ def _with_common_names(entries: Sequence[Entry]) -> list[Entry]:
     return [replace(each, summary=replace(each.summary, cluster_names=common)) for each in entries]
 
 
-def _baseline(labels: Sequence[str], asked: str | None) -> str | None:
-    """Return what the strategies of a table are held against; None if that is not among them."""
+def _baseline(labels: Sequence[str], requested: str | None) -> str | None:
+    """Return the baseline of a table; None if it is not among the strategies."""
     if len(labels) < 2:
         return None
-    if asked is not None:
-        return asked if asked in labels else None
-    return USUAL_BASELINE if USUAL_BASELINE in labels else labels[0]
+    if requested is not None:
+        return requested if requested in labels else None
+    return DEFAULT_BASELINE if DEFAULT_BASELINE in labels else labels[0]
 
 
 def _lines(
-    by_label: dict[str, list[Entry]],
+    by_label: dict[str, list[MeasuredRun]],
     columns: Sequence[Column],
     baseline: str | None,
-    published: Comparison | None,
-) -> list[Line]:
+    published: PublishedComparison | None,
+) -> list[ComparedStrategy]:
     differences = {column.title: _differences(by_label, column, baseline) for column in columns}
     lines = []
     for label, entries in by_label.items():
@@ -165,19 +168,21 @@ def _lines(
             column.title: _value(column, entries, differences[column.title].get(label), result)
             for column in columns
         }
-        lines.append(Line(label, tuple(entries), values, _costs(entries)))
+        lines.append(ComparedStrategy(label, tuple(entries), values, mean_costs(entries)))
     return lines
 
 
 def _differences(
-    by_label: dict[str, list[Entry]], column: Column, baseline: str | None
+    by_label: dict[str, list[MeasuredRun]], column: Column, baseline: str | None
 ) -> dict[str, Difference]:
     """Return the paired differences of one part, corrected over the strategies."""
     if baseline is None:
         return {}
     values = {
-        # Half a run is not held against a whole one.
-        label: {each.run.seed: column.ours(each.summary) for each in entries if each.is_finished}
+        # Unfinished runs are not compared with finished ones.
+        label: {
+            each.run.seed: column.ours(each.summary) for each in entries if each.run.is_finished
+        }
         for label, entries in by_label.items()
     }
     found = {
@@ -186,26 +191,16 @@ def _differences(
         if label != baseline
         and (difference := paired_difference(ours, values[baseline])) is not None
     }
-    return corrected(found)
+    return correct_p_values(found)
 
 
 def _value(
     column: Column,
-    entries: Sequence[Entry],
+    entries: Sequence[MeasuredRun],
     difference: Difference | None,
     result: PublishedResult | None,
-) -> Value:
-    mean, width = confidence([column.ours(each.summary) for each in entries])
+) -> ComparedValue:
+    mean, width = confidence_interval([column.ours(each.summary) for each in entries])
     if result is None:
-        return Value(mean, width, difference)
-    return Value(mean, width, difference, column.theirs(result), column.interval(result))
-
-
-def _costs(entries: Sequence[Entry]) -> Costs:
-    return Costs(
-        models=confidence([each.models_per_peer for each in entries])[0],
-        probes=confidence([each.probes_per_peer for each in entries])[0],
-        megabytes=confidence([each.megabytes_per_peer for each in entries])[0],
-        wall_seconds=confidence([each.wall_seconds for each in entries])[0],
-        cpu_seconds=confidence([each.cpu_seconds for each in entries])[0],
-    )
+        return ComparedValue(mean, width, difference)
+    return ComparedValue(mean, width, difference, column.theirs(result), column.interval(result))

@@ -1,9 +1,10 @@
-"""What strategies are compared by: one number per peer of a run, and what the run cost."""
+"""The measures by which strategies are compared, and the costs of a run."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -13,8 +14,7 @@ import pyarrow.compute as pc
 
 from coterie.errors import StorageError
 from coterie.experiments.run_folder import RunFolder
-from coterie.experiments.run_summary import RunSummary, summarise
-from coterie.results.analyses.columns import mean
+from coterie.experiments.run_summary import RunSummary, known_mean, summarise
 
 Measure: TypeAlias = Literal[
     "test-accuracy", "test-loss", "validation-accuracy", "validation-loss", "train-loss"
@@ -29,50 +29,59 @@ _COLUMNS: dict[Measure, str] = {
 
 
 @dataclass(frozen=True)
-class Entry:
+class Costs:
+    """Communication per peer, and the time of a run."""
+
+    models: float
+    """Sent and received so far, with probes."""
+    probes: float
+    """Models sent and received only to be scored; NaN if the exchanges cannot be read."""
+    megabytes: float
+    wall_seconds: float
+    cpu_seconds: float
+
+
+@dataclass(frozen=True)
+class MeasuredRun:
     """One run in a comparison."""
 
     run: RunFolder
     summary: RunSummary
-    """By the measure that is compared."""
-    models_per_peer: float
-    """Sent and received so far, probes included."""
-    megabytes_per_peer: float
-    probes_per_peer: float
-    """Models sent and received only to be measured; NaN if the exchanges cannot be read."""
-    wall_seconds: float
-    cpu_seconds: float
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether the run has come to its end."""
-        return self.run.finished is not None
+    """By the chosen measure."""
+    costs: Costs
 
 
-def usual_measure(run: RunFolder) -> Measure:
-    """Return what the final table of a run shows: the test of the best models by validation."""
+def default_measure(run: RunFolder) -> Measure:
+    """Return the measure of a run's final table: the test of the best models by validation."""
     return "test-accuracy" if run.is_accuracy else "test-loss"
 
 
-def entry(run: RunFolder, measure: Measure) -> Entry:
-    """Return what a run reached, or has reached so far, and what it cost."""
+def measure_run(run: RunFolder, measure: Measure) -> MeasuredRun:
+    """Return the result of a run, or its result so far, and its costs."""
     timings = run.table("timings")
     traffic = run.finished or summarise(
         run.table("metrics"), run.label, run.seed, (), is_accuracy=run.is_accuracy
     )
-    return Entry(
+    return MeasuredRun(
         run,
-        run.summary if measure == usual_measure(run) else _summary_by(run, measure),
-        traffic.models_per_peer,
-        traffic.megabytes_per_peer,
-        _probes_per_peer(run),
-        float(pc.sum(timings["wall_seconds"]).as_py() or 0.0),
-        float(pc.sum(timings["cpu_seconds"]).as_py() or 0.0),
+        run.summary if measure == default_measure(run) else _summary_by(run, measure),
+        Costs(
+            traffic.models_per_peer,
+            _probes_per_peer(run),
+            traffic.megabytes_per_peer,
+            float(pc.sum(timings["wall_seconds"]).as_py() or 0.0),
+            float(pc.sum(timings["cpu_seconds"]).as_py() or 0.0),
+        ),
     )
 
 
+def mean_costs(runs: Sequence[MeasuredRun]) -> Costs:
+    """Return the mean costs of runs."""
+    return Costs(*map(known_mean, zip(*(astuple(each.costs) for each in runs), strict=True)))
+
+
 def _summary_by(run: RunFolder, measure: Measure) -> RunSummary:
-    """Return the summary of a run by another measure: every peer's last known value."""
+    """Return the summary of a run by another measure: the last known value of each peer."""
     metrics = run.table("metrics")
     values = _last_known(metrics, _COLUMNS[measure], run.num_peers)
     last = metrics.filter(pc.equal(metrics["round"], pc.max(metrics["round"])))
@@ -80,17 +89,17 @@ def _summary_by(run: RunFolder, measure: Measure) -> RunSummary:
     groups = (values[clusters == number] for number in range(len(run.cluster_names)))
     return replace(
         run.summary,
-        cluster_means=tuple(mean(group) for group in groups),
-        mean=mean(values),
+        cluster_means=tuple(known_mean(group) for group in groups),
+        mean=known_mean(values),
         is_accuracy="accuracy" in measure,
     )
 
 
 def _last_known(metrics: pa.Table, column: str, num_peers: int) -> npt.NDArray[np.float64]:
-    """Return the last value of each peer that is not NaN, (K,); NaN if it never had one."""
+    """Return the last value of each peer that is not NaN, (K,); NaN if there is none."""
     known = metrics.filter(pc.invert(pc.is_nan(metrics[column]))).sort_by("round")
     values = np.full(num_peers, np.nan)
-    # Rounds rise, so that the last assignment to a peer is the newest.
+    # Rounds are in order, so the last assignment to a peer is the newest.
     values[known["peer"].to_numpy()] = known[column].to_numpy()
     return values
 
@@ -98,7 +107,7 @@ def _last_known(metrics: pa.Table, column: str, num_peers: int) -> npt.NDArray[n
 def _probes_per_peer(run: RunFolder) -> float:
     try:
         exchanges = run.table("exchanges")
-    except StorageError:  # what the run reached is known all the same
+    except StorageError:  # the results of the run are known nevertheless
         return math.nan
     probes = exchanges.filter(pc.equal(exchanges["kind"], "probe"))
     delivered = pc.sum(probes["delivered"]).as_py() or 0

@@ -1,6 +1,6 @@
-"""Reads the runs of several folders: every view of results starts here.
+"""Reads the runs of several folders.
 
-A run that is damaged, or has recorded nothing yet, is told as a problem and left out.
+A run that is damaged, or has recorded nothing yet, is skipped and reported in `problems`.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from coterie.errors import CoterieError, StorageError
-from coterie.experiments.config import RunConfig
-from coterie.experiments.experiment import EXPERIMENT, Experiment
-from coterie.experiments.provenance import UNKNOWN, Start, read_start
-from coterie.experiments.run_folder import CONFIG, RunFolder
+from coterie.experiments.config import CONFIG, RunConfig
+from coterie.experiments.experiment import Experiment
+from coterie.experiments.experiment_file import EXPERIMENT
+from coterie.experiments.provenance import UNKNOWN_START, RunStart, read_start
+from coterie.experiments.run_folder import RunFolder
 from coterie.experiments.run_summary import RunSummary
-from coterie.experiments.sweep import value_of
+from coterie.experiments.sweep_grid import setting_text
 from coterie.results.analyses.columns import add_run_names
-from coterie.results.published_comparison import influential
+from coterie.results.published_comparison import influential_settings
 from coterie.storage.files import explain_errors
 
 
@@ -32,7 +33,7 @@ class Runs(Sequence[RunFolder]):
     def __init__(self, runs: Sequence[RunFolder], problems: Sequence[str] = ()) -> None:
         self._runs = tuple(runs)
         self.problems = tuple(problems)
-        """What was wrong with runs that are not among these."""
+        """Why other runs were skipped."""
 
     @overload
     def __getitem__(self, place: int) -> RunFolder: ...
@@ -50,7 +51,7 @@ class Runs(Sequence[RunFolder]):
         return iter(self._runs)
 
     def table(self, name: str) -> pa.Table:
-        """Return a table of all runs, with the columns strategy and seed before the others."""
+        """Return a table of all runs; its first columns are strategy and seed."""
         return pa.concat_tables(
             [add_run_names(run.label, run.seed, run.table(name)) for run in self]
         )
@@ -68,10 +69,10 @@ class Runs(Sequence[RunFolder]):
 
 
 def read_runs(folders: Iterable[Path]) -> Runs:
-    """Read the runs of output folders and of single runs; a run that is named twice counts once.
+    """Read the runs of output folders and single runs; a run that is given twice counts once.
 
-    Runs of one label get their folders' names where their settings differ: runs that are pooled
-    over seeds have the same settings but for the seed.
+    Runs with the same label are pooled over seeds if only their seeds differ. If other settings
+    differ, the names of their folders are added to their labels.
     """
     problems: list[str] = []
     runs: dict[Path, RunFolder] = {}
@@ -80,20 +81,20 @@ def read_runs(folders: Iterable[Path]) -> Runs:
             runs.setdefault(run.folder.resolve(), run)
     found = select_recorded(runs.values(), problems)
     if not found:
-        reasons = "\n".join(found.problems) or "No folder was named."
-        raise StorageError(f"There is no run to look at.\n{reasons}")
+        reasons = "\n".join(found.problems) or "No folder was given."
+        raise StorageError(f"There is no run to read.\n{reasons}")
     return found
 
 
 def select_recorded(runs: Iterable[RunFolder], problems: Sequence[str] = ()) -> Runs:
-    """Return the runs that have recorded a round; `problems` are those known already."""
-    told = list(problems)
-    found = [read for run in runs if (read := _read(run, told)) is not None]
-    return Runs(_name_clusters(_distinct(found, told)), told)
+    """Return the runs that have recorded a round; the result has `problems` and their problems."""
+    problems = list(problems)
+    found = [read for run in runs if (read := _read(run, problems)) is not None]
+    return Runs(_name_clusters(_distinct(found, problems)), problems)
 
 
-def about_poison(by_label: Mapping[str, Sequence[RunFolder]]) -> list[str]:
-    """Say under which strategies how many peers were poisoned; nothing if nobody was."""
+def describe_poison(by_label: Mapping[str, Sequence[RunFolder]]) -> list[str]:
+    """Return sentences that say how many peers were poisoned; empty if none were."""
     found: dict[str, dict[str, str]] = {}
     for label, (run, *_) in by_label.items():
         if run.poisoned:
@@ -103,16 +104,16 @@ def about_poison(by_label: Mapping[str, Sequence[RunFolder]]) -> list[str]:
                 f"{poison.from_round} on"
             )
             found.setdefault(how, {})[label] = poison.kind
-    ending = "; all results are those of the honest ones."
+    ending = "; all results are means over the honest peers."
     return [
         f"{how} ({next(iter(kinds.values()))}){ending}"
         if len(kinds) == len(by_label) and len({*kinds.values()}) == 1
-        else f"With {_listed(kinds)}, {how}{ending}"
+        else f"With {_list_labels(kinds)}, {how}{ending}"
         for how, kinds in found.items()
     ]
 
 
-def _listed(kinds: Mapping[str, str]) -> str:
+def _list_labels(kinds: Mapping[str, str]) -> str:
     return ", ".join(f"{label} ({kind})" for label, kind in kinds.items())
 
 
@@ -121,7 +122,7 @@ def label_runs(experiment: Experiment) -> list[RunFolder]:
     keys = experiment.grid.varied if experiment.grid else ()
     labelled = []
     for run in experiment.runs:
-        values = {key: value_of(run.config, key) for key in keys}
+        values = {key: setting_text(run.config, key) for key in keys}
         varied = [f"{key}={value}" for key, value in values.items() if value is not None]
         label = " ".join([run.config.label, *varied])
         labelled.append(replace(run, label=label, cluster_names=_cluster_names(run)))
@@ -129,37 +130,33 @@ def label_runs(experiment: Experiment) -> list[RunFolder]:
 
 
 def _cluster_names(run: RunFolder) -> tuple[str, ...]:
-    """Return the names of a run's clusters; nothing where they cannot be read."""
+    """Return the names of a run's clusters; empty if they cannot be read."""
     try:
         if names := run.read_cluster_names():
             return names
-        summary = run.read_summary()  # the only place where older runs have them
+        summary = run.read_summary()  # older runs have the names only here
         return summary.cluster_names if summary else ()
-    except StorageError:  # told where the run itself is read
+    except StorageError:  # reported when the run itself is read
         return ()
 
 
 def open_runs(folder: Path, problems: list[str]) -> list[RunFolder]:
-    """Return the runs of a folder; if its list of runs is lost, those that are there.
+    """Return the runs of a folder, or of the output folders in it, such as of a study.
 
-    A folder of output folders, such as that of a study, has all of their runs.
+    If experiment.yaml is damaged, all runs in the folder are returned.
     """
-
-    def tell(error: CoterieError) -> None:
-        problems.append(str(error))
-
     if inside := output_folders(folder):
         return [run for each in inside for run in open_runs(each, problems)]
     try:
-        return label_runs(Experiment.open(folder, tell))
+        return label_runs(Experiment.open(folder, problems))
     except CoterieError as error:
-        tell(error)
+        problems.append(str(error))
         inside = [] if (folder / CONFIG).exists() else _folders_with(CONFIG, folder)
         return [run for each in inside for run in open_runs(each, problems)]
 
 
 def output_folders(folder: Path) -> list[Path]:
-    """Return the output folders in a folder that is none itself, such as that of a study."""
+    """Return the output folders in a folder, such as of a study; empty if it is one itself."""
     if any((folder / name).exists() for name in (EXPERIMENT, CONFIG)):
         return []
     return _folders_with(EXPERIMENT, folder)
@@ -173,9 +170,9 @@ def _folders_with(name: str, folder: Path) -> list[Path]:
 
 
 def _distinct(runs: Sequence[RunFolder], problems: list[str]) -> list[RunFolder]:
-    """Give runs of one label but other settings other labels; leave repeated seeds out.
+    """Give runs of different settings different labels, and skip repeated seeds.
 
-    Of two runs with the same seed, one that has finished is kept.
+    Of two runs with the same seed, a finished one is kept.
     """
     labels = _labels(runs)
     kept: dict[tuple[str, str, int], RunFolder] = {}
@@ -184,17 +181,17 @@ def _distinct(runs: Sequence[RunFolder], problems: list[str]) -> list[RunFolder]
         first = kept.setdefault((run.config.preset, run.label, run.seed), run)
         if first.folder != run.folder:
             problems.append(
-                f"{run.folder} is left out: {first.folder} holds a run of the same strategy "
-                f"'{run.label}' with the same seed {run.seed}, and a seed counts once."
+                f"{run.folder} is skipped: {first.folder} has the same strategy '{run.label}' and "
+                f"the same seed {run.seed}, and each seed counts once."
             )
-    places = {run.folder: place for place, run in enumerate(runs)}
-    return sorted(kept.values(), key=lambda run: places[run.folder])
+    positions = {run.folder: position for position, run in enumerate(runs)}
+    return sorted(kept.values(), key=lambda run: positions[run.folder])
 
 
 def _labels(runs: Sequence[RunFolder]) -> dict[tuple[str, str], str]:
-    """Return what runs of a label and of certain settings are called: each by its own name.
+    """Return the new label of each label and settings.
 
-    Runs of different presets never meet in a table, so they may share one.
+    Runs of different presets may have the same label: they are never in one table.
     """
     origins: dict[tuple[str, str], dict[str, str]] = {}
     for run in runs:
@@ -212,12 +209,12 @@ def _labels(runs: Sequence[RunFolder]) -> dict[tuple[str, str], str]:
 
 
 def _settings(config: RunConfig) -> str:
-    """Return a text that is equal for runs that differ in the seed alone."""
-    return repr((config.preset, influential(config)))
+    """Return a key that is equal for runs that differ only in the seed."""
+    return repr((config.preset, influential_settings(config)))
 
 
 def _origin(run: Path) -> str:
-    """Return the name of the output folder that a run lies in."""
+    """Return the name of the output folder of a run."""
     resolved = run.resolve()
     return resolved.parent.name if (resolved.parent / EXPERIMENT).exists() else resolved.name
 
@@ -229,7 +226,7 @@ def _read(run: RunFolder, problems: list[str]) -> RunFolder | None:
     try:
         names = run.read_cluster_names()
         finished = run.read_summary()
-    except StorageError as error:  # its tables may be sound all the same
+    except StorageError as error:  # its tables may be intact
         problems.append(str(error))
     try:
         if run.last_round < 0 or not run.metrics.num_rows:
@@ -250,16 +247,16 @@ def _read(run: RunFolder, problems: list[str]) -> RunFolder | None:
     return replace(run, finished=finished, cluster_names=names, start=start)
 
 
-def _start(folder: Path, problems: list[str]) -> Start:
+def _start(folder: Path, problems: list[str]) -> RunStart:
     try:
         return read_start(folder)
     except StorageError as error:
         problems.append(str(error))
-        return UNKNOWN
+        return UNKNOWN_START
 
 
 def _name_clusters(runs: Sequence[RunFolder]) -> list[RunFolder]:
-    """Name the clusters of older unfinished runs as others on the same data do, or by number."""
+    """Name the clusters of older unfinished runs as in other runs on the same data."""
     names = {_data(run.config): run.cluster_names for run in runs if run.cluster_names}
     counts: dict[str, int] = {}
     for run in runs:

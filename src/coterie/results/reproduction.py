@@ -1,4 +1,4 @@
-"""Published numbers beside ours, each with a judgement: met, differs, or not run."""
+"""Compares published numbers with ours, and judges each: met, differs, or not run."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from coterie.experiments.published.published_table import (
     PublishedTable,
 )
 from coterie.experiments.run_summary import RunSummary, known_mean
-from coterie.results.published_comparison import shortened
-from coterie.results.statistics import confidence
+from coterie.results.published_comparison import describe_shortening
+from coterie.results.statistics import confidence_interval
 
 MEAN, PRECISION, RECALL = "mean", "precision", "recall"
 NEIGHBOURS = (PRECISION, RECALL)
 FEWEST_SEEDS = 3
-"""Seeds below which a confidence interval is too wide to say anything."""
+"""With fewer seeds a confidence interval is too wide to be useful."""
 NO_RUN = "not run yet"
 Judgement: TypeAlias = Literal["met", "explained", "unexplained", "other setting", "not run"]
 JUDGEMENTS: tuple[Judgement, ...] = ("met", "explained", "unexplained", "other setting", "not run")
@@ -29,14 +29,14 @@ JUDGEMENTS: tuple[Judgement, ...] = ("met", "explained", "unexplained", "other s
 
 @dataclass(frozen=True)
 class ReproducedRun:
-    """What one finished run reached; shares between 0 and 1, NaN is unknown."""
+    """The results of one finished run; shares between 0 and 1; NaN: unknown."""
 
     summary: RunSummary
     precision: float = math.nan
-    """Of the neighbours found, the share that is of the peer's true cluster."""
+    """The share of listed neighbours that are in the peer's true cluster."""
     recall: float = math.nan
     over_time: float = math.nan
-    """Where data drift: validation accuracy, or loss, as a mean over all rounds."""
+    """Under drift: validation accuracy, or loss, as a mean over all rounds."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class Reproduction:
 
 
 @dataclass(frozen=True)
-class Row:
-    """One published number beside ours; accuracies and shares in percent."""
+class ReproducedNumber:
+    """One published number and ours; accuracies and shares in percent."""
 
     source: str
     preset: str
@@ -71,12 +71,12 @@ class Row:
     """The largest difference that counts as met."""
     judgement: Judgement = "not run"
     why: str = ""
-    """The explanation of a difference, or why there is no run of the published setting."""
+    """Why the numbers differ, or why there is no run of the published setting."""
     experiment: str | None = None
 
     @property
     def is_headline(self) -> bool:
-        """Whether the number counts in summaries; those of single clusters do not."""
+        """Whether the number counts in summaries; numbers of single clusters do not."""
         return self.part in (MEAN, *NEIGHBOURS)
 
     @property
@@ -86,19 +86,19 @@ class Row:
 
 
 @dataclass(frozen=True)
-class FigureRow:
-    """One published figure, in one of the settings it shows, and our counterpart."""
+class ReproducedFigure:
+    """One published figure, in one of its settings, and our experiment."""
 
     source: str
     shows: str
     experiment: str
     judgement: Literal["met", "unexplained", "made", "not run"] = "not run"
-    """Made: there is a counterpart, and the figure claims no order of strategies."""
+    """Made: there is an experiment, and the figure claims no order of strategies."""
     why: str = ""
 
 
-def judge(reproductions: Sequence[Reproduction]) -> list[Row]:
-    """Return every number of every published table, in the order of the tables."""
+def judge_numbers(reproductions: Sequence[Reproduction]) -> list[ReproducedNumber]:
+    """Return all published numbers with ours, in the order of the tables."""
     rows = []
     for table in published_tables().values():
         mine = [each for each in reproductions if each.preset == table.preset]
@@ -109,7 +109,7 @@ def judge(reproductions: Sequence[Reproduction]) -> list[Row]:
 
 
 def _parts(table: PublishedTable, result: PublishedResult) -> dict[str, float]:
-    """Return the published numbers of a strategy by what they are about."""
+    """Return the published numbers of a strategy, by part."""
     values = {MEAN: result.mean, PRECISION: result.precision, RECALL: result.recall}
     values |= dict(zip(table.clusters, result.clusters, strict=False))
     return {part: value for part, value in values.items() if value is not None}
@@ -117,9 +117,9 @@ def _parts(table: PublishedTable, result: PublishedResult) -> dict[str, float]:
 
 def _row(
     table: PublishedTable, label: str, part: str, value: float, mine: Sequence[Reproduction]
-) -> Row:
+) -> ReproducedNumber:
     result = table.results[label]
-    row = Row(
+    row = ReproducedNumber(
         source=table.source_of(part),
         preset=table.preset,
         strategy=label,
@@ -132,7 +132,7 @@ def _row(
     best = _best(table, label, part, mine)
     if best is None:
         return row
-    mean, interval, num_seeds = reached(table, best, label, part)
+    mean, interval, num_seeds = reached_mean(table, best, label, part)
     departures = _departures(best, label, part)
     allowed = _allowed(table, row, interval, num_seeds)
     explained = result.explained or table.explained
@@ -157,26 +157,26 @@ def _row(
 def _best(
     table: PublishedTable, label: str, part: str, mine: Sequence[Reproduction]
 ) -> Reproduction | None:
-    """Return the experiment with the fewest departures, and of several the most seeds."""
-    known = [each for each in mine if not math.isnan(reached(table, each, label, part)[0])]
+    """Return the experiment that is closest to the published setting, then has most seeds."""
+    known = [each for each in mine if not math.isnan(reached_mean(table, each, label, part)[0])]
     return min(
         known,
         key=lambda each: (
             len(_departures(each, label, part)),
-            -reached(table, each, label, part)[2],
+            -reached_mean(table, each, label, part)[2],
             -each.rounds,
         ),
         default=None,
     )
 
 
-def reached(
+def reached_mean(
     table: PublishedTable, each: Reproduction, label: str, part: str
 ) -> tuple[float, float, int]:
-    """Return our mean over seeds, half the width of its interval, and how many seeds there are."""
+    """Return our mean over seeds, half the width of its interval, and the number of seeds."""
     values = [_value(table, run, part) for run in each.runs if run.summary.label == label]
     known = [value for value in values if not math.isnan(value)]
-    return (*confidence(known), len(known))
+    return (*confidence_interval(known), len(known))
 
 
 def _value(table: PublishedTable, run: ReproducedRun, part: str) -> float:
@@ -192,25 +192,27 @@ def _value(table: PublishedTable, run: ReproducedRun, part: str) -> float:
 
 
 def _departures(each: Reproduction, label: str, part: str) -> tuple[str, ...]:
-    """Return the departures that matter; PENS has all its neighbours after its first stage."""
+    """Return the differences that matter; PENS has all its neighbours after its first stage."""
     preset = find_preset(each.preset)
     (variant,) = preset.compared([label])
     first_stage = variant.strategy.get("exploration_rounds", math.inf)
     if part not in NEIGHBOURS or each.rounds < first_stage:
         return each.departures
-    shorter = shortened(each.rounds, preset.config.rounds)
+    shorter = describe_shortening(each.rounds, preset.config.rounds)
     return tuple(departure for departure in each.departures if departure != shorter)
 
 
-def _allowed(table: PublishedTable, row: Row, interval: float, num_seeds: int) -> float:
-    """Return the largest of the tolerance and the confidence intervals, ours and theirs."""
+def _allowed(
+    table: PublishedTable, row: ReproducedNumber, interval: float, num_seeds: int
+) -> float:
+    """Return the largest of the tolerance and the two confidence intervals."""
     unit = 1.0 if row.is_accuracy else row.published / 100
     ours = interval if num_seeds >= FEWEST_SEEDS else 0.0
     return max(table.tolerance * unit, ours, row.published_interval or 0.0)
 
 
-def judge_figures(reproductions: Sequence[Reproduction]) -> list[FigureRow]:
-    """Return every published figure in every setting that it shows."""
+def judge_figures(reproductions: Sequence[Reproduction]) -> list[ReproducedFigure]:
+    """Return all published figures, once for each of their settings."""
     return [
         _figure_row(figure, name, rounds, reproductions)
         for figure in published_figures()
@@ -220,25 +222,25 @@ def judge_figures(reproductions: Sequence[Reproduction]) -> list[FigureRow]:
 
 def _figure_row(
     figure: PublishedFigure, name: str, rounds: int, reproductions: Sequence[Reproduction]
-) -> FigureRow:
-    row = FigureRow(figure.source, figure.shows, name, why=figure.not_run or NO_RUN)
+) -> ReproducedFigure:
+    row = ReproducedFigure(figure.source, figure.shows, name, why=figure.not_run or NO_RUN)
     mine = [each for each in reproductions if name in (each.name, each.preset)]
     if not mine:
         return row
     longest = max(mine, key=lambda each: (each.rounds, each.name == name))
     if longest.rounds < rounds:
-        return replace(row, why=shortened(longest.rounds, rounds))
+        return replace(row, why=describe_shortening(longest.rounds, rounds))
     if not figure.best:
         return replace(row, judgement="made", why="")
-    levels = over_time(longest)
+    levels = mean_over_time(longest)
     if not {figure.best, *figure.below} <= levels.keys():
         return replace(row, why="some strategies have not been run")
     is_met = all(levels[figure.best] > levels[label] for label in figure.below)
     return replace(row, judgement="met" if is_met else "unexplained", why="")
 
 
-def over_time(each: Reproduction) -> dict[str, float]:
-    """Return the mean accuracy over time by strategy; without drift, that of the last test."""
+def mean_over_time(each: Reproduction) -> dict[str, float]:
+    """Return each strategy's mean accuracy over time; without drift, of the last test."""
     found: dict[str, list[float]] = {}
     for run in each.runs:
         level = run.summary.mean if math.isnan(run.over_time) else run.over_time
@@ -247,24 +249,24 @@ def over_time(each: Reproduction) -> dict[str, float]:
 
 
 @dataclass(frozen=True)
-class Summary:
+class JudgementCounts:
     """Counts of judgements for one published table in one setting."""
 
     source: str
     preset: str
     counts: Mapping[Judgement, int]
     why: tuple[str, ...] = ()
-    """Explanations, and why something has not been run; each once."""
+    """Explanations, and reasons why runs are missing; each once."""
 
     @property
     def num_rows(self) -> int:
-        """How many numbers the table has, without those of single clusters."""
+        """The number of rows, without those of single clusters."""
         return sum(self.counts.values())
 
 
-def summarise(rows: Sequence[Row]) -> list[Summary]:
+def count_judgements(rows: Sequence[ReproducedNumber]) -> list[JudgementCounts]:
     """Return one summary for each table and setting, in the order of the rows."""
-    grouped: dict[tuple[str, str], list[Row]] = {}
+    grouped: dict[tuple[str, str], list[ReproducedNumber]] = {}
     for row in rows:
         if row.is_headline:
             grouped.setdefault((row.source, row.preset), []).append(row)
@@ -272,16 +274,18 @@ def summarise(rows: Sequence[Row]) -> list[Summary]:
     for (source, preset), mine in sorted(grouped.items(), key=lambda item: item[0][0]):
         counts = {name: sum(row.judgement == name for row in mine) for name in JUDGEMENTS}
         why = tuple(dict.fromkeys(row.why for row in mine if row.why))
-        found.append(Summary(source, preset, counts, why))
+        found.append(JudgementCounts(source, preset, counts, why))
     return found
 
 
-def as_data(rows: Sequence[Row], figures: Sequence[FigureRow]) -> dict[str, Any]:
+def as_data(
+    rows: Sequence[ReproducedNumber], figures: Sequence[ReproducedFigure]
+) -> dict[str, Any]:
     """Return everything as plain data, as `coterie papers --json` prints it."""
     return {
         "tables": [
             {**asdict(each), "rows": each.num_rows, "why": list(each.why)}
-            for each in summarise(rows)
+            for each in count_judgements(rows)
         ],
         "numbers": [asdict(row) for row in rows],
         "figures": [asdict(figure) for figure in figures],

@@ -1,4 +1,4 @@
-"""The numbers of a result: how each is read from a run of ours and from a published table."""
+"""The columns of a final table: how each is read from a run and from a published table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _unpublished(result: PublishedResult) -> float | None:
 
 @dataclass(frozen=True)
 class Column:
-    """One number of a result: how to get it from a run of ours, and from what was published."""
+    """One column: how to read it from a run, and from a published result."""
 
     title: str
     ours: Callable[[RunSummary], float]
@@ -26,21 +26,21 @@ class Column:
     interval: Callable[[PublishedResult], float | None] = _unpublished
     """The published half width of the 95% interval."""
     has_interval: bool = True
-    """Whether ours is shown with its interval."""
+    """Whether our number has an interval."""
     form: str = ".2f"
 
 
 def result_columns(
-    outcomes: Sequence[RunSummary], published: PublishedTable | None = None
+    summaries: Sequence[RunSummary], published: PublishedTable | None = None
 ) -> list[Column]:
     """Return the columns of the final table; accuracies are in percent.
 
-    The mean is formed over the peers, or over the clusters where the published one is.
+    The mean is over peers, or over clusters if the published mean is.
     """
-    scale = 100.0 if outcomes[0].is_accuracy else 1.0
+    scale = 100.0 if summaries[0].is_accuracy else 1.0
     clusters = [
-        _cluster_column(n, outcomes, published, scale)
-        for n in range(len(outcomes[0].cluster_names))
+        _cluster_column(n, summaries, published, scale)
+        for n in range(len(summaries[0].cluster_names))
     ]
     found = [*clusters, mean_column(published, scale)]
     if published and any(result.deviation is not None for result in published.results.values()):
@@ -64,18 +64,18 @@ def result_columns(
     ]
 
 
-def by_label(outcomes: Sequence[RunSummary]) -> dict[str, list[RunSummary]]:
-    """Return the outcomes of each label, one per seed, in their order."""
+def by_label(summaries: Sequence[RunSummary]) -> dict[str, list[RunSummary]]:
+    """Return the summaries of each label, one per seed, in their order."""
     found: dict[str, list[RunSummary]] = {}
-    for each in outcomes:
+    for each in summaries:
         found.setdefault(each.label, []).append(each)
     return found
 
 
-def group_warnings(outcomes: Sequence[RunSummary]) -> list[str]:
-    """Return what makes results worthless, for each strategy and seed; the same is told once."""
+def group_warnings(summaries: Sequence[RunSummary]) -> list[str]:
+    """Return the warnings of all runs; equal warnings of several strategies and seeds once."""
     seeds: dict[tuple[str, str], list[str]] = {}
-    for each in outcomes:
+    for each in summaries:
         for text in each.warnings:
             seeds.setdefault((each.label, text), []).append(str(each.seed))
     labels: dict[tuple[str, str], list[str]] = {}
@@ -87,10 +87,10 @@ def group_warnings(outcomes: Sequence[RunSummary]) -> list[str]:
 
 
 def _cluster_column(
-    number: int, outcomes: Sequence[RunSummary], published: PublishedTable | None, scale: float
+    number: int, summaries: Sequence[RunSummary], published: PublishedTable | None, scale: float
 ) -> Column:
-    name = outcomes[0].cluster_names[number]
-    known = any(not math.isnan(each.cluster_means[number]) for each in outcomes)
+    name = summaries[0].cluster_names[number]
+    known = any(not math.isnan(each.cluster_means[number]) for each in summaries)
     return Column(
         name if known else f"{name} (–)",
         lambda each: each.cluster_means[number] * scale,
@@ -99,6 +99,7 @@ def _cluster_column(
 
 
 def mean_column(published: PublishedTable | None, scale: float) -> Column:
+    """Return the column of the mean, over peers or over clusters as in the published table."""
     over_clusters = published is not None and published.mean_over == "clusters"
     return Column(
         "mean of clusters" if over_clusters else "mean",
@@ -109,6 +110,6 @@ def mean_column(published: PublishedTable | None, scale: float) -> Column:
 
 
 def _deviation(values: Sequence[float]) -> float:
-    """Return the standard deviation of the clusters' means, as of a whole population."""
+    """Return the population standard deviation of the clusters' means."""
     known = np.array([value for value in values if not math.isnan(value)])
     return float(known.std()) if len(known) else math.nan

@@ -1,8 +1,8 @@
-"""Whether a difference between strategies is more than luck: paired tests on the same seeds.
+"""Paired tests on the same seeds: is a difference between strategies significant?
 
-The same seed gives every strategy the same data and the same initial weights, so what is left of
-the difference between two runs of one seed is due to the strategies. Within one seed the same holds
-for each peer: a difference over peers says nothing about another seed.
+With the same seed all strategies have the same data and the same initial weights, so differences
+between two runs of one seed come from the strategies. Within one seed this holds for each peer too,
+but a difference over peers of one seed says nothing about another seed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from coterie.experiments.run_summary import known_mean
 
 TEST = "two-sided paired t-test"
 LEVELS = (0.001, 0.01, 0.05)
-"""Below each level a difference gets one star more, from the last to the first."""
+"""A difference gets one star for each level that its p-value is below."""
 MIN_SEEDS = 2
 
 
@@ -33,24 +33,24 @@ class Difference:
     p_value: float
     """Before correction; NaN with fewer than two pairs."""
     num_pairs: int
-    corrected: float = math.nan
-    """The p-value, corrected by Holm for the number of strategies that were tested."""
+    corrected_p_value: float = math.nan
+    """The p-value after Holm's correction for the number of tested strategies."""
 
     @property
     def mark(self) -> str:
-        """One to three stars for a difference that is hardly luck."""
-        return "*" * sum(self.corrected < level for level in LEVELS)
+        """One to three stars for a significant difference; else empty."""
+        return "*" * sum(self.corrected_p_value < level for level in LEVELS)
 
     @property
     def is_clear(self) -> bool:
-        """Whether the 95% interval leaves out 0."""
-        return abs(self.mean) > self.width  # not so for NaN
+        """Whether the 95% interval excludes 0."""
+        return abs(self.mean) > self.width  # False for NaN
 
 
 def paired_difference(
     ours: Mapping[int, float], baseline: Mapping[int, float]
 ) -> Difference | None:
-    """Return the difference of values by seed (or peer) where both have one; None if nowhere."""
+    """Return the difference over the common seeds (or peers); None if there are none."""
     common = [
         key
         for key in ours
@@ -59,20 +59,20 @@ def paired_difference(
     if not common:
         return None
     differences = np.array([ours[key] - baseline[key] for key in common])
-    return Difference(*confidence(differences), _p_value(differences), len(common))
+    return Difference(*confidence_interval(differences), _p_value(differences), len(common))
 
 
 def _p_value(differences: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
     if len(differences) < MIN_SEEDS:
         return math.nan
     if np.ptp(differences) == 0:
-        # Without any spread t is ±∞, or for equal results 0/0.
+        # Without variance t is ±∞, or 0/0 for equal results.
         return 1.0 if differences[0] == 0 else 0.0
     return float(stats.ttest_1samp(differences, 0.0).pvalue)
 
 
-def corrected(differences: Mapping[str, Difference]) -> dict[str, Difference]:
-    """Correct p-values by Holm: the k-th smallest of m counts (m − k + 1)-fold, in rising order."""
+def correct_p_values(differences: Mapping[str, Difference]) -> dict[str, Difference]:
+    """Correct p-values by Holm: the k-th smallest of m is multiplied by (m − k + 1)."""
     tested = [label for label, each in differences.items() if not math.isnan(each.p_value)]
     tested.sort(key=lambda label: differences[label].p_value)
     found = dict(differences)
@@ -80,12 +80,12 @@ def corrected(differences: Mapping[str, Difference]) -> dict[str, Difference]:
     for rank, label in enumerate(tested):
         raised = (len(tested) - rank) * differences[label].p_value
         largest = max(largest, min(1.0, raised))
-        found[label] = replace(differences[label], corrected=largest)
+        found[label] = replace(differences[label], corrected_p_value=largest)
     return found
 
 
-def confidence(values: npt.ArrayLike) -> tuple[float, float]:
-    """Return mean and half width of the 95% interval (Student's t); NaN width for one value."""
+def confidence_interval(values: npt.ArrayLike) -> tuple[float, float]:
+    """Return the mean and half width of its 95% interval (Student's t); NaN for one value."""
     known = np.asarray(values, dtype=float)
     known = known[~np.isnan(known)]
     if len(known) < 2:

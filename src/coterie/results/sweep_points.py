@@ -1,4 +1,4 @@
-"""What each combination of values in a sweep reached, and which is best by validation."""
+"""The results of each combination of values in a sweep, and the best by validation."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import TypeAlias
 
 from coterie.experiments.experiment import Experiment
 from coterie.experiments.run_summary import RunSummary
-from coterie.experiments.sweep import value_of
-from coterie.results.statistics import confidence
+from coterie.experiments.sweep_grid import setting_text
+from coterie.results.statistics import confidence_interval
 
 Values: TypeAlias = Mapping[str, str | None]
-"""Settings that vary, by their dotted keys; None: the strategy does not have it."""
+"""The values of the varied settings, by their dotted keys; None: the strategy lacks it."""
 MISSING = "–"
 
 
 @dataclass(frozen=True)
-class Trial:
+class SweepRun:
     """One run of a sweep; `summary` is None if it has not finished."""
 
     run: str
@@ -29,60 +29,60 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Point:
+class SweepPoint:
     """One strategy with one combination of values: the runs of all seeds."""
 
     label: str
     values: Values
-    trials: tuple[Trial, ...]
+    trials: tuple[SweepRun, ...]
 
     @property
     def summaries(self) -> list[RunSummary]:
-        """What the finished runs reached."""
+        """The summaries of the finished runs."""
         return [trial.summary for trial in self.trials if trial.summary is not None]
 
     @property
     def is_complete(self) -> bool:
-        """Whether all seeds have finished, so that this point can be compared with others."""
+        """Whether all seeds have finished."""
         return len(self.summaries) == len(self.trials)
 
     @property
     def validation(self) -> tuple[float, float]:
         """Mean over seeds and half width of its 95% interval, by validation data."""
-        return confidence([each.validation for each in self.summaries])
+        return confidence_interval([each.validation for each in self.summaries])
 
     @property
     def test(self) -> tuple[float, float]:
         """Mean over seeds and half width of its 95% interval, by test data."""
-        return confidence([each.mean for each in self.summaries])
+        return confidence_interval([each.mean for each in self.summaries])
 
 
-def trials(experiment: Experiment) -> list[Trial]:
-    """Return what varies in each run of a sweep, and what it reached."""
+def read_sweep_runs(experiment: Experiment) -> list[SweepRun]:
+    """Return the varied values and the summary of each run of a sweep."""
     keys = experiment.grid.varied if experiment.grid else ()
     return [
-        Trial(
+        SweepRun(
             run.folder.name,
             run.config.label,
             run.config.seed,
-            {key: value_of(run.config, key) for key in keys},
+            {key: setting_text(run.config, key) for key in keys},
             run.read_summary(),
         )
         for run in experiment.runs
     ]
 
 
-def points(trials: Sequence[Trial]) -> list[Point]:
-    """Put the seeds of each strategy and combination together, in order."""
-    found: dict[tuple[str, tuple[str | None, ...]], list[Trial]] = {}
+def group_by_values(trials: Sequence[SweepRun]) -> list[SweepPoint]:
+    """Return the runs grouped by strategy and combination of values, in order."""
+    found: dict[tuple[str, tuple[str | None, ...]], list[SweepRun]] = {}
     for trial in trials:
         found.setdefault((trial.label, tuple(trial.values.values())), []).append(trial)
-    return [Point(same[0].label, same[0].values, tuple(same)) for same in found.values()]
+    return [SweepPoint(same[0].label, same[0].values, tuple(same)) for same in found.values()]
 
 
-def select(candidates: Sequence[Point]) -> dict[str, Point]:
-    """Return the best complete point of each strategy by its validation, never by its test."""
-    best: dict[str, Point] = {}
+def best_points(candidates: Sequence[SweepPoint]) -> dict[str, SweepPoint]:
+    """Return the best complete point of each strategy by validation data, never by test data."""
+    best: dict[str, SweepPoint] = {}
     for point in candidates:
         if not point.is_complete or math.isnan(point.validation[0]):
             continue

@@ -1,1 +1,1 @@
-"""Studies: many settings, each an experiment of its own, run and shown by one command."""
+"""Studies: many experiments that one command runs and shows."""

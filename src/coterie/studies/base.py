@@ -1,4 +1,4 @@
-"""What a study is: settings, each a preset with changes and strategies, shown in groups."""
+"""Studies: a study has settings, and a setting is a preset with changes and strategies."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Any
 
 from coterie.data.drift import NoDrift
 from coterie.errors import ConfigError, suggest
-from coterie.experiments.config import RunConfig, with_changes
+from coterie.experiments.config import RunConfig, apply_changes
 from coterie.experiments.presets import find_preset
 from coterie.experiments.presets.preset import Preset, Variant
 
 NUM_TESTS = 5
-"""How often models are tested in a setting whose data stay; tests take long."""
+"""How often models are tested in a setting without drift; tests take long."""
 DRIFT_TEST_EVERY = 10
-"""Rounds between tests where data change: what counts there is the mean over time."""
+"""Rounds between tests under drift, where the mean over time is compared."""
 ALL_ROUNDS = {"patience": None, "best_by": "loss"}
-"""Strategies are compared over equally many rounds: no peer stops early, whatever the paper did."""
+"""All strategies run equally many rounds: no peer stops early, even if it does in the paper."""
 
 
 @dataclass(frozen=True)
 class Setting:
     """One column of a table: a preset with changes, and the strategies compared in it.
 
-    Settings of the same folder share its runs: what two groups show is run once. They need the
-    same preset and changes.
+    Settings with the same folder share its runs, so that a run shown in two groups is run once.
+    They must have the same preset and changes.
     """
 
     name: str
@@ -35,18 +35,18 @@ class Setting:
     variants: tuple[Variant, ...]
     changes: Mapping[str, Any] = field(default_factory=dict)
     folder: str = ""
-    """Where its runs are, within the study's folder; one of its own when not given."""
+    """The folder of its runs, in the study's folder; by default named like the setting."""
     is_published: bool = False
-    """Whether runs are as a paper has them, early stopping included, to hold beside its numbers."""
+    """Whether runs are as in a paper, with its early stopping, to be compared with its numbers."""
 
     @property
-    def place(self) -> str:
-        """The name of the folder its runs are in."""
+    def folder_name(self) -> str:
+        """The name of the folder of its runs."""
         return self.folder or self.name
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What the strategies are called, in order."""
+        """The labels of the strategies, in order."""
         return tuple(variant.label for variant in self.variants)
 
     def runs(
@@ -57,9 +57,9 @@ class Setting:
         *,
         scale: float = 1.0,
     ) -> list[RunConfig]:
-        """Return one configuration for each of these strategies that is compared here, and seed.
+        """Return one configuration per seed and strategy; strategies of other settings are ignored.
 
-        Options that no strategy has here are left out: they may be meant for another setting.
+        Options that none of these strategies has are ignored too: another setting may need them.
         """
         chosen = [each for each in self.variants if labels is None or each.label in labels]
         if not chosen:
@@ -74,20 +74,20 @@ class Setting:
         """Return the preset with this setting's own changes and strategies."""
         preset = find_preset(self.preset)
         rounds = {} if self.is_published else ALL_ROUNDS
-        config = with_changes(preset.config, {**rounds, **self.changes})
+        config = apply_changes(preset.config, {**rounds, **self.changes})
         return Preset(preset.name, preset.summary, config, self.variants)
 
     def _tested(self, config: RunConfig, given: Collection[str]) -> RunConfig:
-        """Return a configuration with as many tests as its kind needs.
+        """Return a configuration with its number of tests.
 
-        Published results are those of the last round, of one kind of best model.
+        Published results need one test: in the last round, by one rule for the best model.
         """
         every = DRIFT_TEST_EVERY
         if isinstance(config.drift, NoDrift):
             num_tests = 1 if self.is_published else NUM_TESTS
             every = max(1, math.ceil(config.rounds / num_tests))
-        usual = {"test_every": every, "compare_bests": not self.is_published}
-        return with_changes(config, {key: usual[key] for key in usual if key not in given})
+        defaults = {"test_every": every, "compare_bests": not self.is_published}
+        return apply_changes(config, {key: defaults[key] for key in defaults if key not in given})
 
 
 @dataclass(frozen=True)
@@ -98,9 +98,9 @@ class Study:
     summary: str
     settings: tuple[Setting, ...]
     seeds: range = range(1, 4)
-    """The seeds that are run when none are named."""
+    """The seeds to run by default."""
     is_seed_by_seed: bool = False
-    """Whether everything is run with the first seed before anything is with the second."""
+    """Whether all runs with the first seed come before all runs with the second."""
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -108,24 +108,24 @@ class Study:
         return tuple(dict.fromkeys(setting.group for setting in self.settings))
 
     def chosen(self, only: Sequence[str] | None) -> list[Setting]:
-        """Return the settings of these names or groups, in the study's order; without any, all."""
+        """Return the settings with these names or groups, in the study's order; by default all."""
         known = [*self.groups, *(setting.name for setting in self.settings)]
         for name in only or ():
             if name not in known:
                 raise ConfigError(
-                    f"--only {name}: the study {self.name} has no such group or setting."
+                    f"--only {name}: the study {self.name} has no group or setting of this name."
                     f"{suggest(name, known)}"
                 )
         return [each for each in self.settings if not only or {each.name, each.group} & {*only}]
 
 
 @dataclass(frozen=True)
-class Part:
-    """The runs of one folder that are asked for."""
+class FolderPlan:
+    """The requested runs of one folder."""
 
-    place: str
+    folder_name: str
     settings: tuple[str, ...]
-    """The names of the settings that show them."""
+    """The names of the settings that show these runs."""
     configs: tuple[RunConfig, ...]
 
 
@@ -135,46 +135,46 @@ def plan(
     seeds: Sequence[int],
     changes: Mapping[str, Any],
     scale: float = 1.0,
-) -> list[Part]:
-    """Return what is to be run, folder by folder; seeds vary slowest."""
-    _check_asked(settings, labels, changes)
-    places: dict[str, dict[tuple[int, str], RunConfig]] = {}
+) -> list[FolderPlan]:
+    """Return the requested runs by folder; seeds vary slowest."""
+    _check_requested(settings, labels, changes)
+    folders: dict[str, dict[tuple[int, str], RunConfig]] = {}
     names: dict[str, list[str]] = {}
     for setting in settings:
         for config in setting.runs(labels, seeds, changes, scale=scale):
-            known = places.setdefault(setting.place, {})
-            known.setdefault((config.seed, config.label), config)
-            names.setdefault(setting.place, []).append(setting.name)
+            found = folders.setdefault(setting.folder_name, {})
+            found.setdefault((config.seed, config.label), config)
+            names.setdefault(setting.folder_name, []).append(setting.name)
     return [
-        Part(
-            place,
-            tuple(dict.fromkeys(names[place])),
+        FolderPlan(
+            folder,
+            tuple(dict.fromkeys(names[folder])),
             tuple(sorted(configs.values(), key=lambda config: config.seed)),
         )
-        for place, configs in places.items()
+        for folder, configs in folders.items()
     ]
 
 
-def _check_asked(
+def _check_requested(
     settings: Sequence[Setting], labels: Sequence[str] | None, changes: Mapping[str, Any]
 ) -> None:
-    """Refuse strategies, and options of strategies, that none of the settings has."""
+    """Refuse strategies and options that none of the settings has."""
     variants = [variant for setting in settings for variant in setting.variants]
     known = {variant.label for variant in variants}
     for label in labels or ():
         if label not in known:
             raise ConfigError(
-                f"--strategy {label}: none of the settings compares it.{suggest(label, known)}"
+                f"--strategy {label}: no setting compares this strategy.{suggest(label, known)}"
             )
-    meant = [variant for variant in variants if labels is None or variant.label in labels]
+    requested = [variant for variant in variants if labels is None or variant.label in labels]
     for key in changes:
-        if not any(variant.accepts(key) for variant in meant):
-            options = {f"strategy.{name}" for variant in meant for name in variant.options()}
+        if not any(variant.accepts(key) for variant in requested):
+            options = {f"strategy.{name}" for variant in requested for name in variant.options()}
             raise ConfigError(f"--set {key}: no strategy has this option.{suggest(key, options)}")
 
 
 def _closer_shifts(config: RunConfig, given: Mapping[str, Any]) -> dict[str, int]:
-    """Return what keeps all shifts of a drift where another number of rounds was given."""
+    """Return the change that keeps all shifts of a drift if the number of rounds is changed."""
     if isinstance(config.drift, NoDrift) or "rounds" not in given or "drift.every" in given:
         return {}
     return {"drift.every": max(1, round(config.drift.every * given["rounds"] / config.rounds))}

@@ -1,4 +1,4 @@
-"""The study of Kin: beside the others, part by part, among poisoned peers, in odd conditions."""
+"""The study of Kin: against others, without its parts, with poisoned peers, on other data."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 
 from coterie.data.drift import NoDrift
 from coterie.experiments.presets import find_preset
-from coterie.experiments.presets.preset import Preset, Variant, bare
+from coterie.experiments.presets.preset import Preset, Variant, default_variant
 from coterie.strategies import make_strategy
 from coterie.studies.base import Setting, Study
 
 TAUS = (1, 10, 100, 1000)
-"""The temperatures that DAC is tried with besides the published one."""
+"""The temperatures of DAC that are tried besides the published one."""
 PUBLISHED_DAC = ("dac", "dac-inverse-loss")
-"""What presets call DAC by inverse loss with FedAvg and the temperature of their paper."""
+"""The labels of DAC by inverse loss with FedAvg and the temperature of the paper."""
 PUBLISHED_PANM = "panm-inverse-loss"
 COMMON = {"initialisation": "common"}
 SAME_RATE = {"training.learning_rate": 3e-3}
 """For the synthetic task, whose published learning rates differ by strategy."""
 POISONS = ("absent", "sign-flip", "noise", "label-flip", "stale", "liar")
-"""The first tells what is lost because their data are missing."""
+"""The first, absent, shows how much the loss of their data alone costs."""
 POISONED_SHARE = 0.3
 DELUSION = {
     "poison.kind": "delusional",
@@ -31,16 +31,16 @@ DELUSION = {
 }
 VALIDATION_SIZES = (20, 50, 100, 200, 500, 1000)
 FEWER_PEERS = 32
-"""So many peers of 400 training and 1,000 validation images can be made of CIFAR-10."""
+"""CIFAR-10 has enough images for this many peers with 400 training and 1,000 validation images."""
 NUM_TASKS = 20
-"""How many peers there are where each has a task of its own."""
+"""The number of peers in the setting where each peer has a different task."""
 
 
 def compared(preset: Preset) -> tuple[Variant, ...]:
-    """Return all strategies of the main comparison, with a preset's own options if it has them.
+    """Return all strategies of the main comparison, with the preset's options if it has any.
 
-    All merge the m models of the preset a round; HAST fetches as many in its two steps. PANM
-    fetches about twice as many or more: whom it keeps, and whom it tries.
+    All merge the m models of the preset per round; HAST fetches as many in its two steps. PANM
+    fetches at least about twice as many: its neighbours, and the candidates it tries.
     """
     dac = _dac(preset)
     (kin,) = preset.compared(["kin"])
@@ -50,33 +50,33 @@ def compared(preset: Preset) -> tuple[Variant, ...]:
         *(
             replace(dac, label=f"dac-tau{tau}", strategy={**dac.strategy, "tau": tau})
             for tau in TAUS
-            if tau != dac.strategy["tau"]  # that would be the published one once more
+            if tau != dac.strategy["tau"]  # DAC itself has this one
         ),
         _pens(preset),
         _panm(preset),
         kin,
     ]
     if not isinstance(preset.config.drift, NoDrift):
-        # Fine-tuning is more training: with it and without, like is held against like.
+        # Fine-tuning is more training, so both are compared with it and without it.
         variants += preset.compared(["hast", "hast-not-finetuned"])
-        variants.append(_switched(kin, "kin-not-finetuned", "finetune", False))
+        variants.append(_with_option(kin, "kin-not-finetuned", "finetune", False))
     return tuple(variants)
 
 
 def _own(preset: Preset, *labels: str) -> Variant | None:
-    """Return the first of these variants that a preset has."""
+    """Return the first of these variants that the preset has."""
     own = {variant.label: variant for variant in preset.variants}
     return next((own[label] for label in labels if label in own), None)
 
 
 def _dac(preset: Preset) -> Variant:
-    """Return DAC with the published temperature, under the same name in every setting."""
-    found = _own(preset, *PUBLISHED_DAC) or bare("dac", _fetches(preset))
+    """Return DAC with the published temperature; its label is the same in every setting."""
+    found = _own(preset, *PUBLISHED_DAC) or default_variant("dac", _fetches(preset))
     return replace(found, label="dac")
 
 
 def _pens(preset: Preset) -> Variant:
-    """Return PENS; where a paper does not say how, as in the DAC paper: it samples m a round."""
+    """Return PENS; without options in the preset, as in the DAC paper: it samples m per round."""
     if found := _own(preset, "pens"):
         return found
     model = _own(find_preset("dac-cifar-rotation4"), "pens")
@@ -87,8 +87,8 @@ def _pens(preset: Preset) -> Variant:
 
 
 def _panm(preset: Preset) -> Variant:
-    """Return PANM by inverse loss, which keeps m and tries as many others."""
-    found = _own(preset, PUBLISHED_PANM) or bare("panm", _fetches(preset))
+    """Return PANM by inverse loss, which keeps m neighbours and tries m candidates."""
+    found = _own(preset, PUBLISHED_PANM) or default_variant("panm", _fetches(preset))
     options = {**found.strategy, "candidates": found.strategy["fetches"]}
     return replace(found, label="panm", strategy=options)
 
@@ -98,38 +98,38 @@ def _fetches(preset: Preset) -> int:
 
 
 def parts_of_kin(preset: Preset) -> tuple[Variant, ...]:
-    """Return Kin without each of its parts in turn, and Oracle's choice with Kin's merge."""
+    """Return Kin without each of its parts in turn, and Oracle with Kin's merge."""
     oracle, kin = preset.compared(["oracle", "kin"])
     parts = [name for name, value in make_strategy("kin").options().items() if value is True]
     return (
         *preset.compared(["local"]),
         oracle,
         *(
-            [_switched(oracle, "oracle-adopt", "adopt", True)]
+            [_with_option(oracle, "oracle-adopt", "adopt", True)]
             if "adopt" in oracle.options()
             else ()
         ),
         kin,
-        *(_switched(kin, f"kin-no-{name.replace('_', '-')}", name, False) for name in parts),
+        *(_with_option(kin, f"kin-no-{name.replace('_', '-')}", name, False) for name in parts),
     )
 
 
-def _switched(variant: Variant, label: str, option: str, value: bool) -> Variant:
+def _with_option(variant: Variant, label: str, option: str, value: bool) -> Variant:
     return replace(variant, label=label, strategy={**variant.strategy, option: value})
 
 
 def _poisoned(variants: Sequence[Variant]) -> Iterator[Variant]:
-    """Yield strategies clean and among each kind of poisoned peers."""
+    """Yield each strategy without poison and with each kind of poisoned peers."""
     for variant in variants:
         yield variant
         for kind in POISONS:
-            # Who lies in tables does no harm to those who do not read any.
+            # False tables harm only strategies that read tables.
             if kind != "liar" or variant.label == "kin":
                 yield _with(variant, kind, {"poison.kind": kind, "poison.share": POISONED_SHARE})
 
 
 def _with(variant: Variant, name: str, changes: Mapping[str, Any]) -> Variant:
-    """Return a variant with further changes, and their name behind its own."""
+    """Return a variant with more changes; their name is appended to its label."""
     changed = {**variant.changes, **changes}
     return replace(variant, label=f"{variant.label}-{name}", changes=changed)
 
@@ -139,7 +139,7 @@ def _main(name: str, preset: str, changes: Mapping[str, Any] | None = None) -> S
 
 
 def _at_one_rate(setting: Setting) -> Setting:
-    """Return a setting in which no strategy has a learning rate of its own."""
+    """Return a setting in which all strategies have the same learning rate."""
     variants = tuple(replace(variant, changes={}) for variant in setting.variants)
     return replace(setting, variants=variants, changes=SAME_RATE)
 
@@ -156,8 +156,8 @@ def _poison(name: str, preset: str, changes: Mapping[str, Any] | None = None) ->
 
 def _death() -> Setting:
     clean = find_preset("friends-cifar-labels2").compared(["oracle", "kin"])
-    deluded = [_with(variant, "delusional", DELUSION) for variant in clean]
-    variants = (*clean, *deluded)
+    poisoned = [_with(variant, "delusional", DELUSION) for variant in clean]
+    variants = (*clean, *poisoned)
     return Setting("death", "poison", "friends-cifar-labels2", variants, folder="labels2")
 
 
@@ -179,18 +179,18 @@ def _conditions() -> Iterator[Setting]:
 
 
 def own_tasks(count: int) -> dict[str, Any]:
-    """Return a shift in which no two clusters agree on what most labels mean.
+    """Return a shift in which any two clusters disagree on most labels.
 
-    In each, every label is swapped with another one: the pairings are taken from all there are, as
-    far from each other as possible. Everybody has the same kind of images, so nobody can tell.
+    In each cluster every label is swapped with another one. The pairings are spread evenly over the
+    list of all pairings. All peers have the same images, so that only the labels differ.
     """
-    every = list(_pairings(tuple(range(10))))
-    step = len(every) // count
-    return {"kind": "label-swap", "swaps": [every[number * step] for number in range(count)]}
+    pairings = list(_pairings(tuple(range(10))))
+    step = len(pairings) // count
+    return {"kind": "label-swap", "swaps": [pairings[number * step] for number in range(count)]}
 
 
 def _pairings(labels: tuple[int, ...]) -> Iterator[list[list[int]]]:
-    """Yield all ways to put labels into pairs."""
+    """Yield all ways to divide labels into pairs."""
     if not labels:
         yield []
         return
@@ -203,8 +203,8 @@ def _pairings(labels: tuple[int, ...]) -> Iterator[list[list[int]]]:
 
 KIN = Study(
     "kin",
-    "Kin beside other strategies, without each of its parts, among poisoned peers, and in "
-    "conditions that no paper tried",
+    "Kin against other strategies, without each of its parts, with poisoned peers, and in "
+    "conditions that no paper tested",
     (
         _main("labels2", "friends-cifar-labels2"),
         _main("labels5", "friends-cifar-labels5"),

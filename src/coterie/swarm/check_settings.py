@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from coterie.errors import ConfigError
-from coterie.experiments.config import RunConfig, parse_change, with_changes
+from coterie.experiments.config import RunConfig, apply_changes, parse_change
 from coterie.peer.peer_config import PeerConfig
 from coterie.runtime.settings import NetworkSettings
 from coterie.settings import parse_settings
@@ -45,7 +45,7 @@ def adapt_for_real_peers(
         )
     changes, notes = _left_out(config)
     changes |= {"runtime": "network", "swarm": {"own_pace": own_pace, "network": network}}
-    fitting = with_changes(config, changes)
+    fitting = apply_changes(config, changes)
     shared = shared_settings(fitting, network, aligned=not own_pace)
     # Checked as a peer will read it, so that a mistake is found before anything is written.
     parse_settings(PeerConfig, {"data": {"file": "data-0.npz"}, "model": {"name": "any"}, **shared})

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from coterie.data.peer_datasets import PeerDatasets
 from coterie.errors import StorageError
-from coterie.experiments.growing_tables import Parts
+from coterie.experiments.growing_tables import GrowingTables
 from coterie.peer.peer_run import PEERS, RUN
 from coterie.runtime.estimate_records import recorded_peers
 from coterie.runtime.exchange_log import ExchangeLog
@@ -38,7 +38,7 @@ class PeerRecords:
     def __init__(self, folder: Path, ids: Sequence[str]) -> None:
         self._run = folder / RUN
         self._ids = ids
-        self._parts = Parts(self._run, TABLES)
+        self._parts = GrowingTables(self._run, TABLES)
         self._numbers: npt.NDArray[np.int32] = np.zeros(0, np.int32)
 
     def refresh(self) -> None:

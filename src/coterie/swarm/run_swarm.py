@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from coterie.data.scenario import Scenario
 from coterie.errors import CoterieError, Interrupted, StorageError, WorkerDied
-from coterie.experiments.run_folder import CLUSTERS, RunFolder
+from coterie.experiments.run_folder import RunFolder
 from coterie.learning.trainer_choice import Tell
 from coterie.processes.signals import StopRequest, stop_by_signal
-from coterie.storage.files import lock_folder, write_text
+from coterie.storage.files import lock_folder
 from coterie.swarm.collect_records import RecordCollector
 from coterie.swarm.peer_folders import clean_up, find_or_create_folders
 from coterie.swarm.supervisor import Supervisor, SwarmPeer
@@ -42,7 +41,7 @@ def execute_by_peers(
         if run.read_summary() is not None:
             return
         data = scenario()
-        write_text(run.folder / CLUSTERS, json.dumps(data.cluster_names))
+        run.write_cluster_names(data.cluster_names)
         folders = find_or_create_folders(run.folder, run.config, data)
         collector = RecordCollector(run, data, folders)
         with stop_by_signal(tell, STOPPING) as asked_to_stop:

@@ -7,7 +7,7 @@ import yaml
 
 from coterie.data.scenario import PeerSettings
 from coterie.errors import ConfigError
-from coterie.experiments.config import RunConfig, parse, to_yaml, with_changes
+from coterie.experiments.config import RunConfig, apply_changes, config_to_yaml, parse_config
 from coterie.experiments.presets import DEFAULT, PRESETS, find_preset
 from coterie.models.architectures import architecture
 from coterie.strategies import make_strategy
@@ -76,7 +76,7 @@ def test_presets_are_complete_and_reproducible(name):
     runs = preset.runs(None, [0, 7], {})
     assert [run.seed for run in runs] == [0] * len(preset.variants) + [7] * len(preset.variants)
     for run in runs:
-        assert parse(yaml.safe_load(to_yaml(run))) == run
+        assert parse_config(yaml.safe_load(config_to_yaml(run))) == run
         make_strategy(run.strategy["name"], run.strategy_options()).check(run.peers.count)
         architecture(run.model.name)
 
@@ -247,7 +247,7 @@ def test_the_users_word_comes_last():
 
 
 def test_an_option_nobody_has_is_refused():
-    with pytest.raises(ConfigError, match="None of the strategies local has an option 'fetches'"):
+    with pytest.raises(ConfigError, match="The strategy local has no option 'fetches'"):
         find_preset(DEFAULT).runs(["local"], [0], {"strategy.fetches": 2})
     with pytest.raises(ConfigError, match="Did you mean 'fetches'"):
         find_preset(DEFAULT).runs(None, [0], {"strategy.fetch": 2})
@@ -279,12 +279,14 @@ def test_strategies_of_one_name_are_the_same_in_all_presets_of_digits():
 def test_what_nobody_chooses_is_kin():
     config = RunConfig(peers=PeerSettings(count=4, train_size=8, validation_size=4))
     assert config.label == config.strategy["name"] == "kin"
-    assert parse(config.model_dump() | {"strategy": {"fetches": 2}}).strategy["name"] == "kin"
+    assert (
+        parse_config(config.model_dump() | {"strategy": {"fetches": 2}}).strategy["name"] == "kin"
+    )
 
 
 def test_changing_the_kind_of_a_group_drops_what_no_longer_fits():
     config = find_preset(DEFAULT).config
-    changed = with_changes(config, {"shift.kind": "labels", "shift.groups": [[0, 1], [2]]})
+    changed = apply_changes(config, {"shift.kind": "labels", "shift.groups": [[0, 1], [2]]})
     assert changed.shift.groups == ((0, 1), (2,))
     with pytest.raises(ConfigError, match=r"no setting 'shift\.angles'"):
-        with_changes(config, {"shift": {"kind": "labels", "groups": [[1]], "angles": [0]}})
+        apply_changes(config, {"shift": {"kind": "labels", "groups": [[1]], "angles": [0]}})

@@ -15,11 +15,11 @@ from coterie.experiments.presets import PRESETS, find_preset
 from coterie.experiments.presets.scaling import num_clusters
 from coterie.experiments.published import PAPERS, published_tables
 from coterie.experiments.published.published_table import (
-    Comparison,
+    PublishedComparison,
     PublishedResult,
     PublishedTable,
 )
-from coterie.results.published_comparison import comparison, departures
+from coterie.results.published_comparison import compare_with_published, list_departures
 
 TABLES = published_tables()
 
@@ -35,11 +35,13 @@ def table(**changes: object) -> PublishedTable:
     return PublishedTable.model_validate(settings)
 
 
-def compared(preset: str, labels: list[str] | None = None, **options: object) -> Comparison | None:
+def compared(
+    preset: str, labels: list[str] | None = None, **options: object
+) -> PublishedComparison | None:
     """Return the comparison of a preset's runs; `changes` and `scale` as for `Preset.runs`."""
     seeds = range(int(options.pop("seeds", 1)))
     changes = options.pop("changes", {})
-    return comparison(find_preset(preset).runs(labels, seeds, changes, **options))
+    return compare_with_published(find_preset(preset).runs(labels, seeds, changes, **options))
 
 
 @pytest.mark.parametrize("name", list(TABLES))
@@ -135,7 +137,7 @@ def test_nothing_is_published_for_digits_and_only_curves_for_hast(name):
 def test_unknown_presets_and_labels_are_not_compared():
     assert compared("friends-synthetic", ["fedavg", "gossip"]) is None
     [run] = find_preset("friends-synthetic").runs(["local"], [0], {})
-    assert comparison([run.model_copy(update={"preset": "from-elsewhere"})]) is None
+    assert compare_with_published([run.model_copy(update={"preset": "from-elsewhere"})]) is None
 
 
 @pytest.mark.parametrize("name", list(TABLES))
@@ -188,7 +190,7 @@ def test_only_compared_runs_depart():
     """FedAvg has no published number, so its number of fetches is nobody's business."""
     runs = find_preset("friends-synthetic").runs(["oracle"], range(15), {})
     runs += find_preset("friends-synthetic").runs(["fedavg"], [0], {"rounds": 3})
-    assert comparison(runs).departures == ()
+    assert compare_with_published(runs).departures == ()
 
 
 @pytest.mark.parametrize(("seeds", "expected"), [(1, ("1 of 15 seeds",)), (15, ()), (16, ())])
@@ -199,13 +201,13 @@ def test_fewer_seeds_than_published_are_named(seeds, expected):
 def test_departures_need_a_known_label():
     preset = find_preset("digits")
     [run] = preset.runs(["random"], [0], {})
-    assert departures(run, preset) == []
+    assert list_departures(run, preset) == []
     with pytest.raises(ConfigError, match="no strategy 'mine'"):
-        departures(run.model_copy(update={"label": "mine"}), preset)
+        list_departures(run.model_copy(update={"label": "mine"}), preset)
 
 
 def test_the_caption_names_the_source_and_every_departure():
-    text = Comparison(table(seeds=3, remark="Beware."), ("shortened: 1 of 2 rounds", "x"))
+    text = PublishedComparison(table(seeds=3, remark="Beware."), ("shortened: 1 of 2 rounds", "x"))
     assert text.caption([]).splitlines() == [
         "published: A. Uthor 1999, table 7, mean of 3 seeds",
         "Not a reproduction: shortened: 1 of 2 rounds; x.",
@@ -214,14 +216,14 @@ def test_the_caption_names_the_source_and_every_departure():
 
 
 def test_many_departures_are_counted():
-    text = Comparison(table(), tuple(f"d{n}" for n in range(11))).caption([])
+    text = PublishedComparison(table(), tuple(f"d{n}" for n in range(11))).caption([])
     assert "d7; and 3 more." in text
     assert "d8" not in text
 
 
 def test_precision_and_recall_are_named_with_the_strategy_that_ran():
     results = {"pens": {"precision": 97.8, "recall": 71.2}}
-    text = Comparison(table(results=results))
+    text = PublishedComparison(table(results=results))
     assert "pens finds: precision 97.8 %, recall 71.2 %" in text.caption(["pens"])
     assert "precision" not in text.caption(["dac"])
 
@@ -230,7 +232,7 @@ def test_precision_and_recall_are_named_with_the_strategy_that_ran():
     ("changes", "message"),
     [
         ({"results": {}}, "at least 1"),
-        ({"results": {"dac": {}}}, "says nothing"),
+        ({"results": {"dac": {}}}, "at least one number"),
         ({"results": {"dac": {"mean": 1.0, "clusters": [1.0]}}}, "dac has 1 numbers for 0"),
         ({"results": {"dac": {"men": 1.0}}}, "Extra inputs"),
         ({"mean_over": "seeds"}, "mean_over"),
@@ -242,5 +244,5 @@ def test_a_table_with_a_mistake_is_refused(changes, message):
 
 
 def test_precision_without_recall_is_refused():
-    with pytest.raises(ConfigError, match="only together"):
+    with pytest.raises(ConfigError, match="must be given together"):
         PublishedResult(precision=50.0)

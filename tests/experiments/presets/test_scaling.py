@@ -10,7 +10,7 @@ import pytest
 
 from coterie.data.partition import cluster_of_peers
 from coterie.errors import ConfigError
-from coterie.experiments.config import RunConfig, with_changes
+from coterie.experiments.config import RunConfig, apply_changes
 from coterie.experiments.presets import PRESETS, find_preset
 from coterie.experiments.presets import scaling as room
 from coterie.experiments.presets.scaling import num_clusters
@@ -47,7 +47,7 @@ def test_a_tenth_by_hand():
 
 def test_watched_peers_stay_in_their_clusters():
     preset = find_preset("friends-cifar-labels2")
-    watched = replace(preset, config=with_changes(preset.config, {"watch.peers": [0, 60]}))
+    watched = replace(preset, config=apply_changes(preset.config, {"watch.peers": [0, 60]}))
     [run] = watched.runs(["dac-inverse-loss"], [0], {}, scale=0.1)
     assert sizes(run) == [6, 4]
     assert run.watch.peers == (0, 6)
@@ -162,7 +162,7 @@ def test_given_groups_stay():
 
 def test_an_empty_or_single_cluster_stays_so():
     preset = find_preset("digits")
-    uneven = with_changes(preset.config, {"peers.clusters": [37, 1, 2, 0]})
+    uneven = apply_changes(preset.config, {"peers.clusters": [37, 1, 2, 0]})
     [run] = replace(preset, config=uneven).runs(["random"], [0], {}, scale=0.5)
     assert sizes(run) == [19, 1, 2, 0]
 

@@ -92,8 +92,8 @@ def test_one_seed_and_peers_that_disagree_is_no_clear_difference():
         (name, mark)
         for name in STRATEGIES
         for mark in [
-            {"oracle": "told the true clusters", "delusional-oracle": "told the true clusters",
-             "central": "told the true clusters, needs a server", "fedavg": "needs a server",
+            {"oracle": "uses the true clusters", "delusional-oracle": "uses the true clusters",
+             "central": "uses the true clusters, needs a server", "fedavg": "needs a server",
              "ifca": "needs a server"}.get(name, "")
         ]
     ],
@@ -110,7 +110,7 @@ def test_every_strategy_that_has_what_peers_lack_is_marked_and_never_best(name, 
 def test_yardsticks_alone_are_named_as_such():
     shown = sentences(seeds(oracle=(0.9, 0.9), fedavg=(0.5, 0.5)))
     assert shown == [
-        "Yardsticks, not competitors: oracle (told the true clusters) reached 90.0%; fedavg (needs "
+        "Yardsticks, not competitors: oracle (uses the true clusters) reached 90.0%; fedavg (needs "
         "a server) reached 50.0%. In practice no peer knows the true clusters, and there is no "
         "server."
     ]

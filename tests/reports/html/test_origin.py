@@ -12,7 +12,13 @@ from commands import coterie
 from report_runs import metrics, run, run_group
 
 from coterie.errors import StorageError
-from coterie.experiments.provenance import UNKNOWN, Start, command_given, read_start, write_start
+from coterie.experiments.provenance import (
+    UNKNOWN_START,
+    RunStart,
+    given_command,
+    read_start,
+    write_start,
+)
 from coterie.reports.html.views.run_origin import describe_origin, shorten_paths
 from coterie.results.read_runs import read_runs
 
@@ -38,12 +44,12 @@ def test_what_is_recorded_is_read_again(tmp_path, monkeypatch):
 def test_other_programs_leave_no_command(monkeypatch):
     """Their arguments would say nothing, such as those of a notebook."""
     monkeypatch.setattr(sys, "argv", ["/usr/lib/ipykernel_launcher.py", "-f", "kernel-7.json"])
-    assert command_given() == ()
+    assert given_command() == ()
 
 
 def test_older_folders_are_read(tmp_path):
-    assert read_start(tmp_path) == UNKNOWN
-    [line] = describe_origin(run_group(started("dac", Start(version="0.0.9"))))
+    assert read_start(tmp_path) == UNKNOWN_START
+    [line] = describe_origin(run_group(started("dac", RunStart(version="0.0.9"))))
     assert line["text"] == (
         "Preset own, run with Coterie 0.0.9; the date and the command were not recorded."
     )
@@ -75,14 +81,14 @@ def test_a_damaged_file_costs_no_run(tmp_path):
     assert whole.start.command[:3] == ("coterie", "run", "digits")
     (folder / "local-seed0" / "started.json").write_text("{")
     gathered = read_runs([folder])
-    assert [each.start for each in gathered] == [UNKNOWN]
+    assert [each.start for each in gathered] == [UNKNOWN_START]
     assert "started.json is damaged" in gathered.problems[0]
     versions = json.loads((folder / "local-seed0" / "software.json").read_text())
     assert whole.start.version == versions["coterie"]
 
 
 def test_the_page_names_date_command_and_version():
-    start = Start(NOON, ("coterie", "run", "digits"), "0.1.0")
+    start = RunStart(NOON, ("coterie", "run", "digits"), "0.1.0")
     assert describe_origin(run_group(started("dac", start), started("dac", start, 1))) == [
         {
             "text": "Preset own, started on 2026-05-03 at 12:30 UTC with Coterie 0.1.0, "
@@ -93,8 +99,8 @@ def test_the_page_names_date_command_and_version():
 
 
 def test_runs_of_several_commands_are_listed_in_order():
-    late = Start(NOON.replace(day=9), ("coterie", "run", "b"), "0.2.0")
-    early = Start(NOON, ("coterie", "run", "a"), "0.1.0")
+    late = RunStart(NOON.replace(day=9), ("coterie", "run", "b"), "0.2.0")
+    early = RunStart(NOON, ("coterie", "run", "a"), "0.1.0")
     longer = replace(early, at=NOON.replace(day=5))
     lines = describe_origin(
         run_group(started("x", late), started("y", early), started("z", longer))
@@ -104,9 +110,9 @@ def test_runs_of_several_commands_are_listed_in_order():
 
 
 def test_runs_from_python_and_very_many_commands():
-    [line] = describe_origin(run_group(started("dac", Start(NOON, (), "0.1.0"))))
+    [line] = describe_origin(run_group(started("dac", RunStart(NOON, (), "0.1.0"))))
     assert line["text"].endswith("with Coterie 0.1.0, from Python.")
-    many = [started(f"s{n}", Start(NOON, ("coterie", str(n)), "1")) for n in range(7)]
+    many = [started(f"s{n}", RunStart(NOON, ("coterie", str(n)), "1")) for n in range(7)]
     lines = describe_origin(run_group(*many))
     assert len(lines) == 5
     assert lines[-1] == {"text": "Runs of 3 more commands are not listed.", "command": None}

@@ -66,12 +66,12 @@ def test_the_summary_names_the_best_strategy_and_the_number_of_harmed_peers():
     assert "3 strategies and 3 seeds" in first
     assert best == "dac did best: test accuracy 61.0%, 20.0 ± 0.0 points better than local."
     assert interval == "± is the 95% interval of the difference, paired over 3 seeds."
-    assert "oracle (told the true clusters) reached 91.0%, 30.0 ± 0.0 points better" in yardsticks
+    assert "oracle (uses the true clusters) reached 91.0%, 30.0 ± 0.0 points better" in yardsticks
     assert "In practice no peer knows the true clusters." in yardsticks
     assert "dac 3 of 12 (25%); oracle 0 of 12 (0%)" in harmed
     assert shown["table"]["head"][:4] == ["strategy", "left", "right", "mean"]
     assert shown["table"]["rows"][shown["table"]["best"]][0] == "dac"
-    assert shown["table"]["marks"] == ["", "", "told the true clusters"]
+    assert shown["table"]["marks"] == ["", "", "uses the true clusters"]
     assert shown["table"]["rows"][1][2].startswith("71.00 ± ")
 
 
@@ -96,7 +96,7 @@ def test_poisoned_peers_are_named_and_not_counted():
     sentences = build_summary(run_group(alone, dac))["sentences"]
     assert "dac 1 of 3 (33%)" in sentences[-2]
     how = "1 of 4 peers are poisoned from round 1 on"
-    honest = "all results are those of the honest ones."
+    honest = "all results are means over the honest peers."
     assert sentences[-1] == f"With dac (noise), {how}; {honest}"
     assert ["poisoned peers", sentences[-1]] in build_settings(run_group(alone, dac))["facts"]
     [found] = build_gains(run_group(alone, dac))["runs"]

@@ -10,7 +10,7 @@ import pytest
 from recorded_tables import recorded
 
 from coterie.experiments import growing_tables
-from coterie.experiments.growing_tables import MAX_CHUNKS, Parts
+from coterie.experiments.growing_tables import MAX_CHUNKS, GrowingTables
 
 NUM_PEERS = 2
 
@@ -26,7 +26,7 @@ def write_round(run: Path, *numbers: int, only: tuple[str, ...] = ("metrics", "t
         pq.write_table(tables[table], run / table / name)
 
 
-def rounds(parts: Parts, name: str = "metrics") -> list[int]:
+def rounds(parts: GrowingTables, name: str = "metrics") -> list[int]:
     return sorted(set(parts.table(Path(), name)["round"].to_pylist()))
 
 
@@ -36,16 +36,16 @@ def read_files(monkeypatch) -> list[str]:
     names: list[str] = []
     real = growing_tables.read_file
 
-    def read(path, *table, **options):
+    def read(path, name, **options):
         names.append(path.name)
-        return real(path, *table, **options)
+        return real(path, name, **options)
 
     monkeypatch.setattr(growing_tables, "read_file", read)
     return names
 
 
 def test_every_part_is_read_once(tmp_path, read_files):
-    parts = Parts(tmp_path)
+    parts = GrowingTables(tmp_path)
     for number in range(4):
         write_round(tmp_path, number)
         parts.refresh()
@@ -54,14 +54,14 @@ def test_every_part_is_read_once(tmp_path, read_files):
 
 
 def test_nothing_is_there_yet(tmp_path):
-    parts = Parts(tmp_path / "later")
+    parts = GrowingTables(tmp_path / "later")
     parts.refresh()
     assert rounds(parts) == []
     assert parts.problems == []
 
 
 def test_many_parts_are_joined_in_memory(tmp_path):
-    parts = Parts(tmp_path)
+    parts = GrowingTables(tmp_path)
     for number in range(MAX_CHUNKS + 5):
         write_round(tmp_path, number)
     parts.refresh()
@@ -70,7 +70,7 @@ def test_many_parts_are_joined_in_memory(tmp_path):
 
 
 def test_parts_become_one_file(tmp_path):
-    parts = Parts(tmp_path)
+    parts = GrowingTables(tmp_path)
     for number in range(3):
         write_round(tmp_path, number)
     parts.refresh()
@@ -84,7 +84,7 @@ def test_parts_become_one_file(tmp_path):
 
 
 def test_a_resumed_run_takes_rounds_back(tmp_path):
-    parts = Parts(tmp_path)
+    parts = GrowingTables(tmp_path)
     for number in range(5):
         write_round(tmp_path, number)
     parts.refresh()
@@ -102,7 +102,7 @@ def test_timings_promise_nothing_that_the_metrics_no_longer_hold(tmp_path):
     """A run that is being resumed takes back its tables one after another."""
     write_round(tmp_path, 0)
     write_round(tmp_path, 1, only=("timings",))
-    parts = Parts(tmp_path)
+    parts = GrowingTables(tmp_path)
     parts.refresh()
     assert rounds(parts, "timings") == [0]
 
@@ -113,7 +113,7 @@ def test_a_damaged_part_costs_its_own_rounds_only(tmp_path, table):
         write_round(tmp_path, first, first + 1)
     damaged = tmp_path / table / "0000002-0000003.parquet"
     damaged.write_bytes(damaged.read_bytes()[:-9])
-    parts = Parts(tmp_path)
+    parts = GrowingTables(tmp_path)
     parts.refresh()
     parts.refresh()
     assert rounds(parts) == rounds(parts, "timings") == [0, 1, 4, 5]
@@ -124,7 +124,7 @@ def test_a_damaged_part_costs_its_own_rounds_only(tmp_path, table):
 def test_a_whole_table_that_is_damaged_is_named(tmp_path):
     write_round(tmp_path, 0)
     (tmp_path / "exchanges.parquet").write_bytes(b"PAR1 but no more")
-    parts = Parts(tmp_path)
+    parts = GrowingTables(tmp_path)
     parts.refresh()
     assert rounds(parts) == [0]
     assert parts.table(tmp_path, "exchanges").num_rows == 0
@@ -137,16 +137,17 @@ def test_a_part_that_vanishes_while_it_is_read(tmp_path, monkeypatch):
         write_round(tmp_path, number)
     real, joined = growing_tables.read_file, []
 
-    def read(path, *table, **options):
-        if not joined and path.parent.name == "metrics":
-            tables = [pq.read_table(part) for part in sorted(path.parent.iterdir())]
+    def read(path, name, **options):
+        if not joined and name == "metrics":
+            folder = path.parent
+            tables = [pq.read_table(part) for part in sorted(folder.iterdir())]
             pq.write_table(pa.concat_tables(tables), tmp_path / "metrics.parquet")
-            for part in path.parent.iterdir():
+            for part in folder.iterdir():
                 part.unlink()
             joined.append(path)
-        return real(path, *table, **options)
+        return real(path, name, **options)
 
-    parts = Parts(tmp_path)
+    parts = GrowingTables(tmp_path)
     monkeypatch.setattr(growing_tables, "read_file", read)
     parts.refresh()
     assert joined
@@ -157,7 +158,7 @@ def test_a_part_that_vanishes_while_it_is_read(tmp_path, monkeypatch):
 def test_a_part_written_again_on_the_same_inode_is_read_again(tmp_path):
     """As after a kill: what was recorded beyond the checkpoint is dropped and recorded again."""
     write_round(tmp_path, 0)
-    parts = Parts(tmp_path)
+    parts = GrowingTables(tmp_path)
     parts.refresh()
     part = tmp_path / "metrics" / "0000000-0000000.parquet"
     inode = part.stat().st_ino

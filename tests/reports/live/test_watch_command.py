@@ -129,7 +129,7 @@ def test_a_run_that_cannot_begin_is_refused_as_without(tmp_path):
 
 
 def test_a_folder_of_output_folders_is_watched_one_by_one(runs):
-    refused(coterie("watch", runs.parent), 2, "one by one", str(runs))
+    refused(coterie("watch", runs.parent), 2, "only one can be watched at a time", str(runs))
 
 
 def test_a_port_that_is_taken(runs):

@@ -12,8 +12,8 @@ FETCHES = 5
 TAU = 30.0
 
 _DAC = {"name": "dac", "fetches": FETCHES, "tau": TAU}
-# 20 + 180 rounds, ranked by loss; the paper is silent on the rest. Published code samples as many
-# as everybody fetches, selects 2 of them once a round, and trains as always.
+# The paper only says: 20 + 180 rounds, ranked by loss. The published code samples as many models as
+# other strategies fetch, selects 2 of them once per round, and trains as usual.
 _PENS = {
     "name": "pens",
     "fetches": 2,

@@ -6,7 +6,7 @@ from coterie.data.drift import RandomDrift
 from coterie.data.scenario import PeerSettings
 from coterie.data.shifts import RotationShift
 from coterie.experiments.config import DataSettings, ModelSettings, RunConfig
-from coterie.experiments.presets.preset import Preset, Variant, bare, baselines
+from coterie.experiments.presets.preset import Preset, Variant, baselines, default_variant
 from coterie.learning.settings import TrainingSettings
 
 FETCHES = 5
@@ -22,15 +22,15 @@ _config = RunConfig(
     rounds=40,
 )
 
-# Phases are shorter than in the papers, as the runs are.
+# Phases are shorter than in the papers because the runs are shorter.
 _PENS = {"samples": 15, "samplings": 2, "exploration_rounds": 10, "exploration_epochs": 3}
 _LOCAL, _RANDOM, _ORACLE = baselines(FETCHES)
-_DAC = bare("dac", FETCHES)
-_HAST = bare("hast", 3)
-_KIN = bare("kin", FETCHES)
+_DAC = default_variant("dac", FETCHES)
+_HAST = default_variant("hast", 3)
+_KIN = default_variant("kin", FETCHES)
 _METHODS = (
     *(_LOCAL, _RANDOM, _ORACLE),
-    bare("gossip"),
+    default_variant("gossip"),
     _DAC,
     Variant("pens", {"name": "pens", "fetches": 3, "later_fetches": FETCHES, **_PENS}),
     Variant("panm", {"name": "panm", "fetches": FETCHES, "confident_rounds": 15}),

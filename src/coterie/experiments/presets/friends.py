@@ -8,7 +8,7 @@ from typing import TypeAlias
 from coterie.data.scenario import PeerSettings
 from coterie.data.shifts import DatasetShift, LabelShift, RotationShift, SuperclassShift
 from coterie.experiments.config import LINEAR, DataSettings, ModelSettings, RunConfig
-from coterie.experiments.presets.preset import Preset, Variant, bare, baselines
+from coterie.experiments.presets.preset import Preset, Variant, baselines, default_variant
 from coterie.learning.settings import TrainingSettings
 
 FETCHES = 5
@@ -21,7 +21,7 @@ Rates: TypeAlias = dict[str, float]
 
 
 def _taus(*values: float) -> Taus:
-    """Name the τ of a column of the thesis's table: inverse loss, cos grad, cos weight, L2."""
+    """Return the τ of one column of the table: inverse loss, cos grad, cos weight, L2."""
     metrics = ("inverse-loss", "cosine-gradients", "cosine-weights", "inverse-distance")
     return dict(zip(metrics, zip(values[::2], values[1::2], strict=True), strict=True))
 
@@ -58,8 +58,8 @@ _mnist_fashion = RunConfig(
     best_by="highest-accuracy",
 )
 
-# The text's Adam cannot reach θ in 50 rounds, so SGD as in the published code; and the table's
-# baselines are met only with learning rates below the stated ones.
+# Adam, as in the text, cannot reach θ in 50 rounds; the published code has SGD. The baselines of
+# the table are reached only with learning rates below the stated ones.
 _synthetic = RunConfig(
     preset="friends-synthetic",
     data=DataSettings(datasets=(LINEAR,) * 3),
@@ -110,7 +110,7 @@ _cifar100 = _mnist_fashion.model_copy(
 
 
 def _metric_options(metric: str) -> dict[str, float]:
-    """α = 0, as in the thesis's code, which its tables were made with; its text says α = 1."""
+    """Return α = 0, as in the code that made the tables; the text says α = 1."""
     return {"alpha": 0.0} if metric == "cosine-gradients" else {}
 
 
@@ -136,7 +136,7 @@ def _dac(taus: Taus, fetches: int = FETCHES, rates: Rates | None = None) -> tupl
 
 
 def _panm(taus: Taus) -> tuple[Variant, ...]:
-    """Return PANM with the thesis's two metrics; FedSim, which it did not try, with DAC's τ."""
+    """Return PANM with the two metrics of the thesis, and with FedSim (not in the thesis)."""
     return tuple(
         Variant(
             f"panm-{metric}" if merge == "fedavg" else f"panm-{metric}-{merge}",
@@ -158,9 +158,9 @@ def _panm(taus: Taus) -> tuple[Variant, ...]:
 
 
 def _with_server(num_clusters: int) -> tuple[Variant, ...]:
-    """Return what a server would reach: one model for all, or one per cluster it is told of."""
+    """Return baselines with a server: one model for all peers, or one per true cluster."""
     return (
-        bare("fedavg", FETCHES),
+        default_variant("fedavg", FETCHES),
         Variant("ifca", {"name": "ifca", "fetches": FETCHES, "models": num_clusters}),
     )
 
@@ -174,7 +174,7 @@ PRESETS = (
         "CIFAR-10 animals and vehicles, 100 peers in clusters of 60 and 40",
         _labels2,
         (
-            *baselines(FETCHES, alone_learning_rate=1e-4),
+            *baselines(FETCHES, local_learning_rate=1e-4),
             *_dac(_LABELS2_TAUS),
             *_panm(_LABELS2_TAUS),
             *_with_server(2),
@@ -191,7 +191,7 @@ PRESETS = (
             }
         ),
         (
-            *baselines(FETCHES, alone_learning_rate=1e-4),
+            *baselines(FETCHES, local_learning_rate=1e-4),
             *_dac(_LABELS5_TAUS),
             *_panm(_LABELS5_TAUS),
             *_with_server(5),
@@ -202,7 +202,7 @@ PRESETS = (
         "friends-cifar-labels2 under Oracle, 1, 5 or 25 peers delusional from round 50 on",
         _labels2.model_copy(update={"preset": "friends-cluster-death"}),
         (
-            bare("oracle", FETCHES),
+            default_variant("oracle", FETCHES),
             *(
                 Variant(
                     f"delusional-{count}",
@@ -217,7 +217,7 @@ PRESETS = (
         "Fashion-MNIST rotated 0/180/10/350, 100 peers in clusters of 70/20/5/5",
         _fashion_rotation,
         (
-            *baselines(4, alone_learning_rate=5e-5),
+            *baselines(4, local_learning_rate=5e-5),
             *_dac(_taus(10, 5, 2000, 300, 2000, 300, 10, 10), 4),
         ),
     ),
@@ -225,7 +225,7 @@ PRESETS = (
         "friends-mnist-fashion",
         "MNIST and Fashion-MNIST (labels +10), 100 peers in 2 clusters",
         _mnist_fashion,
-        (*baselines(FETCHES, alone_learning_rate=5e-5), *_dac(_MNIST_FASHION_TAUS)),
+        (*baselines(FETCHES, local_learning_rate=5e-5), *_dac(_MNIST_FASHION_TAUS)),
     ),
     Preset(
         "friends-mnist-fashion-mlp",
@@ -237,7 +237,7 @@ PRESETS = (
                 "model": ModelSettings(name="mlp"),
             }
         ),
-        (*baselines(FETCHES, alone_learning_rate=5e-5), *_dac(_MNIST_FASHION_TAUS)),
+        (*baselines(FETCHES, local_learning_rate=5e-5), *_dac(_MNIST_FASHION_TAUS)),
     ),
     Preset(
         "friends-cifar100-scratch",
@@ -251,7 +251,7 @@ PRESETS = (
         _cifar100.model_copy(
             update={
                 "preset": "friends-cifar100-pretrained",
-                # Looked for in the working folder; without it the run is refused, not unpretrained.
+                # In the working folder; without this file the run is refused.
                 # The text's learning rate; the published code has training.learning_rate=7.5e-5.
                 "model": ModelSettings(name="resnet-18", pretrained=Path("resnet18-f37072fd.pth")),
             }
@@ -260,10 +260,10 @@ PRESETS = (
     ),
     Preset(
         "friends-synthetic",
-        "linear regression with three true θ, 99 peers in 3 clusters (made on the spot)",
+        "linear regression with three true θ, 99 peers in 3 clusters (generated)",
         _synthetic,
         (
-            *baselines(FETCHES, alone_learning_rate=2.5e-4),
+            *baselines(FETCHES, local_learning_rate=2.5e-4),
             *_dac(
                 _taus(10_000, 5_000, 140, 140, 140, 140, 19, 19),
                 rates={

@@ -1,4 +1,4 @@
-"""Configurations in files as presets: what a run folder holds, or what a user wrote."""
+"""Presets from configuration files: of an earlier run, or written by a user."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from coterie.errors import ConfigError, StorageError
-from coterie.experiments.config import RunConfig, read_yaml
+from coterie.experiments.config import CONFIG, RunConfig, read_config
+from coterie.experiments.experiment_file import EXPERIMENT, read_experiment_file
 from coterie.experiments.presets.preset import Preset, Variant
 from coterie.experiments.user_strategies import check_known
 
-CONFIG, EXPERIMENT = "config.yaml", "experiment.yaml"
 ENDINGS = (".yaml", ".yml")
 
 
 def is_file_name(name: str) -> bool:
-    """Whether a name is meant as a file or folder."""
+    """Whether a name means a file or folder."""
     path = Path(name)
     return path.suffix in ENDINGS or len(path.parts) > 1 or _is_run_folder(path)
 
@@ -24,27 +24,25 @@ def is_file_name(name: str) -> bool:
 def saved_preset(path: Path) -> Preset:
     """Return the experiment that a configuration, or a folder of runs, describes."""
     if not path.exists():
-        raise StorageError(f"There is no file {path}. Name a preset, or an existing config.yaml.")
+        raise StorageError(f"There is no file {path}. Give a preset, or an existing config.yaml.")
     if path.is_dir():
         if not _is_run_folder(path):
-            raise StorageError(f"{path} has neither {EXPERIMENT} nor {CONFIG}: it holds no run.")
+            raise StorageError(f"{path} contains no run: it has neither {EXPERIMENT} nor {CONFIG}.")
         path = path / (CONFIG if (path / CONFIG).exists() else EXPERIMENT)
     if path.name != EXPERIMENT:
         return _as_preset(path, [_labelled(path)])
-    from coterie.experiments.experiment import read_contents
-
-    contents = read_contents(path)
+    contents = read_experiment_file(path)
     if contents.sweep is not None:
         raise ConfigError(
-            f"{path} lists a sweep, which varies {', '.join(contents.sweep.varied)}. Name the "
-            f"{CONFIG} of one of its runs, or repeat coterie sweep."
+            f"{path} is a sweep over {', '.join(contents.sweep.varied)}, which coterie run cannot "
+            f"repeat. Name the {CONFIG} of one of its runs, or use coterie sweep again."
         )
     return _as_preset(path, [_labelled(path.parent / name / CONFIG) for name in contents.runs])
 
 
 def _labelled(path: Path) -> RunConfig:
-    """Read a configuration; where a user gave no label, its strategy is its label."""
-    config = read_yaml(path)
+    """Read a configuration; without a label, the strategy's name is the label."""
+    config = read_config(path)
     check_known(config.strategy["name"], path.parent, f"coterie run {path}")
     if "label" in config.model_fields_set:
         return config
@@ -59,13 +57,13 @@ def _as_preset(path: Path, configs: Sequence[RunConfig]) -> Preset:
     first = configs[0]
     by_label = {config.label: config for config in configs}
     seeds = tuple(dict.fromkeys(config.seed for config in configs))
-    there = {(config.label, config.seed): config for config in configs}
+    present = {(config.label, config.seed): config for config in configs}
     for label, seed in ((label, seed) for label in by_label for seed in seeds):
         expected = by_label[label].model_copy(update={"seed": seed})
-        if there.get((label, seed)) != expected:
+        if present.get((label, seed)) != expected:
             raise ConfigError(
-                f"{path} lists runs of different strategies, seeds and settings, which cannot be "
-                f"repeated at once. Name the {CONFIG} of one of its runs."
+                f"{path} lists runs that differ in more than strategy and seed, so they cannot be "
+                f"repeated by one command. Name the {CONFIG} of one of its runs."
             )
     variants = [
         Variant(config.label, config.strategy, _differences(first, config))

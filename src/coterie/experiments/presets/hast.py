@@ -16,12 +16,12 @@ from coterie.experiments.presets.preset import Preset, Variant, baselines
 from coterie.learning.settings import TrainingSettings
 
 FETCHES = 6
-"""DAC and Random get 2n = 6 models a round, as many as HAST's two steps of n = 3."""
+"""DAC and Random fetch 2n = 6 models per round, as many as HAST in two steps of n = 3."""
 EVERY = 200
 LABELS = (0, 1, 3, 4, 5, 7, 8, 9)
 
 TAU = 30.0
-"""The paper gives none; DAC's."""
+"""The value of the DAC paper, because this paper gives none."""
 
 _RANDOM = {"name": "random", "fetches": FETCHES}
 _DAC = {"name": "dac", "fetches": FETCHES, "tau": TAU}

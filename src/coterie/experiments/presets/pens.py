@@ -5,7 +5,7 @@ from __future__ import annotations
 from coterie.data.scenario import PeerSettings
 from coterie.data.shifts import NoShift, RotationShift
 from coterie.experiments.config import DataSettings, ModelSettings, RunConfig
-from coterie.experiments.presets.preset import Preset, Variant, bare, baselines
+from coterie.experiments.presets.preset import Preset, Variant, baselines, default_variant
 from coterie.learning.settings import TrainingSettings
 
 FETCHES = 20
@@ -32,7 +32,7 @@ _CENTRAL = (
 
 
 def _compared(selected: int, samples: int, epochs: int) -> tuple[Variant, ...]:
-    """Return the rows of table 4.2: m_selected of m_sample peers, step-1 epochs of PENS."""
+    """Return the rows of table 4.2, by m_selected, m_sample and the epochs of step 1 of PENS."""
     greedy = {"name": "greedy", "fetches": selected, "samples": samples}
     pens = {
         "name": "pens",
@@ -50,13 +50,13 @@ def _compared(selected: int, samples: int, epochs: int) -> tuple[Variant, ...]:
         Variant("epsilon-greedy-1-0.99", {**greedy, "epsilon": 1.0, "decay": 0.99}),
         Variant("epsilon-greedy-0.2", {**greedy, "epsilon": 0.2}),
         Variant("greedy", greedy),
-        bare("random-weighted", FETCHES),
+        default_variant("random-weighted", FETCHES),
         *_CENTRAL,
     )
 
 
 def _both_starts(preset: Preset) -> tuple[Preset, Preset]:
-    """Return the preset, whose peers start from weights of their own, and one with common ones."""
+    """Return the preset, with independent initial weights, and a copy with common ones."""
     name = f"{preset.name}-common"
     changes = {"preset": name, "initialisation": "common"}
     summary = f"{preset.summary}, common initial weights"
@@ -95,7 +95,7 @@ PRESETS = (
             "pens-cifar-iid",
             "CIFAR-10 without any shift, 200 peers",
             _rotation2.model_copy(update={"preset": "pens-cifar-iid", "shift": NoShift()}),
-            (bare("local"), bare("random", FETCHES), _CENTRAL[1]),
+            (default_variant("local"), default_variant("random", FETCHES), _CENTRAL[1]),
         )
     ),
 )

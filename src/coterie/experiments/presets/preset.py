@@ -1,4 +1,4 @@
-"""What a preset is: a full configuration, and the strategies it compares."""
+"""Presets: a full configuration, and the strategies that it compares."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coterie.errors import ConfigError, only_peers, suggest
-from coterie.experiments.config import RunConfig, with_changes
-from coterie.experiments.presets.scaling import check_scale, is_given, scaled
+from coterie.experiments.config import RunConfig, apply_changes
+from coterie.experiments.presets.scaling import check_scale, is_given, scaled_settings
 from coterie.runtime.size_limits import check_number_of_runs
 from coterie.strategies import ServerStrategy, Strategy, make_strategy
 from coterie.strategies.options import PEER_COUNTS
@@ -16,14 +16,14 @@ from coterie.strategies.options import PEER_COUNTS
 
 @dataclass(frozen=True)
 class Variant:
-    """One line of a comparison: a strategy with options, and settings that go with it."""
+    """One line of a comparison: a strategy with its options and its own settings."""
 
     label: str
     strategy: Mapping[str, Any]
     changes: Mapping[str, Any] = field(default_factory=dict)
 
     def accepts(self, key: str) -> bool:
-        """Whether a changed setting concerns this variant: not an option its strategy lacks."""
+        """Whether a changed setting applies: not if it is an option that the strategy lacks."""
         group, _, option = key.partition(".")
         return group != "strategy" or not option or option in self.options()
 
@@ -34,17 +34,17 @@ class Variant:
 
 @dataclass(frozen=True)
 class Preset:
-    """A named experiment; `config.strategy` gives the number of fetches m for all strategies."""
+    """A named experiment; `config.strategy` holds the number of fetches m of all strategies."""
 
     name: str
     summary: str
     config: RunConfig
     variants: tuple[Variant, ...]
     seeds: tuple[int, ...] = (0,)
-    """The seeds that are run if no others are asked for."""
+    """The seeds to run by default."""
 
-    def numbers(self, first: int | None, count: int | None) -> Sequence[int]:
-        """Return the seeds that are asked for, by the first and how many."""
+    def choose_seeds(self, first: int | None, count: int | None) -> Sequence[int]:
+        """Return the requested seeds, or the preset's own."""
         if first is None and count is None:
             return self.seeds
         begin = self.seeds[0] if first is None else first
@@ -60,8 +60,8 @@ class Preset:
     ) -> list[RunConfig]:
         """Return one configuration per strategy and seed; seeds vary slowest.
 
-        A scale below 1 shrinks rounds and peers, see `scaling`; what is changed stays as changed.
-        Where there are fewer peers than a strategy of the preset asks, it asks all of them.
+        A scale below 1 shrinks rounds and peers, see `scaling`; changed settings are not scaled.
+        A strategy that would fetch from more peers than there are fetches from all of them.
         """
         check_scale(scale)
         labelled = labels or self.variants
@@ -70,11 +70,13 @@ class Preset:
         )
         variants = self.compared(labels)
         _check_options(variants, changes)
-        configs = [_lowered(self._configured(each, changes, scale), changes) for each in variants]
-        return [with_changes(config, {"seed": seed}) for seed in seeds for config in configs]
+        configs = [
+            _lower_peer_counts(self._configured(each, changes, scale), changes) for each in variants
+        ]
+        return [apply_changes(config, {"seed": seed}) for seed in seeds for config in configs]
 
-    def notes(self, configs: Sequence[RunConfig]) -> list[str]:
-        """Say where strategies ask fewer peers than in the preset, as there are no more."""
+    def describe_lowered_options(self, configs: Sequence[RunConfig]) -> list[str]:
+        """List options that are lower than in the preset because there are too few peers."""
         notes: dict[int, dict[str, None]] = {}
         for config in configs:
             (variant,) = self.compared([config.label])
@@ -87,26 +89,26 @@ class Preset:
         return [f"{only_peers(count)}: {', '.join(lowered)}." for count, lowered in notes.items()]
 
     def compared(self, labels: Sequence[str] | None) -> Sequence[Variant]:
-        """Return the variants of these labels; without any, all of the preset's own."""
+        """Return the variants with these labels; by default all of the preset."""
         return [self._variant(label) for label in labels] if labels else self.variants
 
     def labels_with(self, more: Sequence[str]) -> list[str]:
-        """Return the labels of the preset's own variants, and more strategies."""
+        """Return the labels of the preset's variants, and of more strategies."""
         return list(dict.fromkeys([*(variant.label for variant in self.variants), *more]))
 
     def _configured(self, variant: Variant, changes: Mapping[str, Any], scale: float) -> RunConfig:
-        """Return the configuration of a variant, with the changes that concern it."""
+        """Return the configuration of a variant, with the changes that apply to it."""
         own = {"label": variant.label, "strategy": dict(variant.strategy), **variant.changes}
         given = {key: value for key, value in changes.items() if variant.accepts(key)}
-        wanted = with_changes(self.config, {**own, **given})
+        wanted = apply_changes(self.config, {**own, **given})
         if scale == 1:
             return wanted
-        preset = with_changes(self.config, own)
-        smaller = scaled(preset, wanted, given, scale, self._fewest_fetches())
-        return with_changes(self.config, {**own, **smaller, **given})
+        preset = apply_changes(self.config, own)
+        smaller = scaled_settings(preset, wanted, given, scale, self._fewest_fetches())
+        return apply_changes(self.config, {**own, **smaller, **given})
 
     def _fewest_fetches(self) -> int:
-        """Return the least that a variant fetches at a time, of those that do not choose first."""
+        """Return the smallest number of fetches of all variants that have no samples."""
         options = [{**variant.options(), **variant.strategy} for variant in self.variants]
         return min(
             [each["fetches"] for each in options if each.get("fetches") and "samples" not in each],
@@ -114,48 +116,48 @@ class Preset:
         )
 
     def _variant(self, label: str) -> Variant:
-        """Return the preset's own variant of that label, or the bare strategy of that name."""
+        """Return the preset's variant of this label, or the strategy with default options."""
         for variant in self.variants:
             if variant.label == label:
                 return variant
-        return bare(label, self.config.strategy.get("fetches"))
+        return default_variant(label, self.config.strategy.get("fetches"))
 
 
 def _strategy_of(config: RunConfig) -> Strategy | ServerStrategy:
     return make_strategy(config.strategy["name"], config.strategy_options())
 
 
-def _lowered(config: RunConfig, given: Mapping[str, Any]) -> RunConfig:
-    """Return a configuration whose strategy asks no more peers than there are, unless told to."""
+def _lower_peer_counts(config: RunConfig, given: Mapping[str, Any]) -> RunConfig:
+    """Lower counts of peers in the strategy to the number of peers, unless the user set them."""
     most = _strategy_of(config).most_peers(config.peers.count)
     changes = {
         f"strategy.{option}": most
         for option in PEER_COUNTS & config.strategy.keys()
         if config.strategy[option] > most and not is_given(f"strategy.{option}", given)
     }
-    return with_changes(config, changes) if changes else config
+    return apply_changes(config, changes) if changes else config
 
 
-def bare(name: str, fetches: int | None = None) -> Variant:
-    """Return a strategy with default options, but with the given number of fetches."""
+def default_variant(name: str, fetches: int | None = None) -> Variant:
+    """Return a strategy with default options, except for the number of fetches."""
     options = make_strategy(name).options()
     if fetches is not None and "fetches" in options:
         options["fetches"] = fetches
     return Variant(name, {"name": name, **options})
 
 
-def baselines(fetches: int, *, alone_learning_rate: float | None = None) -> tuple[Variant, ...]:
-    """Return Local, Random and Oracle; Local may need a learning rate of its own."""
-    slower = {} if alone_learning_rate is None else {"training.learning_rate": alone_learning_rate}
+def baselines(fetches: int, *, local_learning_rate: float | None = None) -> tuple[Variant, ...]:
+    """Return Local, Random and Oracle; Local may have a different learning rate."""
+    slower = {} if local_learning_rate is None else {"training.learning_rate": local_learning_rate}
     return (
         Variant("local", {"name": "local"}, slower),
-        bare("random", fetches),
-        bare("oracle", fetches),
+        default_variant("random", fetches),
+        default_variant("oracle", fetches),
     )
 
 
 def _check_options(variants: Sequence[Variant], changes: Mapping[str, Any]) -> None:
-    """Refuse an option that none of the compared strategies has."""
+    """Refuse options that none of the compared strategies has."""
     for key in changes:
         if key not in RunConfig.model_fields and any(key in each.options() for each in variants):
             raise ConfigError(f"There is no setting '{key}'. Did you mean strategy.{key}?")
@@ -163,13 +165,16 @@ def _check_options(variants: Sequence[Variant], changes: Mapping[str, Any]) -> N
             option = key.removeprefix("strategy.")
             known = {name for variant in variants for name in variant.options()}
             names = ", ".join(variant.label for variant in variants)
-            raise ConfigError(
-                f"None of the strategies {names} has an option '{option}'.{suggest(option, known)}"
+            lacks = (
+                f"None of the strategies {names} has the option"
+                if len(variants) > 1
+                else f"The strategy {names} has no option"
             )
+            raise ConfigError(f"{lacks} '{option}'.{suggest(option, known)}")
 
 
-def unique(presets: Sequence[Preset]) -> dict[str, Preset]:
-    """Return presets by name; two of one name would hide each other."""
+def presets_by_name(presets: Sequence[Preset]) -> dict[str, Preset]:
+    """Return presets by name; refuse two with the same name."""
     by_name = {preset.name: preset for preset in presets}
     if len(by_name) != len(presets):
         raise ConfigError("Two presets have the same name.")

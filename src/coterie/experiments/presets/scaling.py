@@ -1,8 +1,8 @@
-"""Scaling: the same experiment with fewer rounds and peers, for a quick look.
+"""Scaling: the same experiment with fewer rounds and peers, for a quick test.
 
-What counts rounds shrinks with the rounds, and what counts peers with the peers, so that phases,
-shifts and early stopping come as early in the run, and strategies see as large a part of the
-network, as before. Training and the data of a peer stay as they are.
+Settings that count rounds shrink with the rounds, and settings that count peers with the peers. So
+phases, shifts and early stopping come at the same fraction of the run, and strategies fetch from
+the same fraction of peers. Training and the data of each peer do not change.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ from coterie.experiments.config import RunConfig
 from coterie.strategies.options import PEER_COUNTS
 
 COUNTS_PEERS = frozenset({"delusional"})
-"""Options of strategies that are a number of peers of another kind."""
+"""Options of strategies that are a number of peers, but not of fetches."""
 COUNTS_ROUNDS = frozenset({"exploration_rounds", "confident_rounds", "em_every", "from_round"})
 """Options of strategies that are a number of rounds."""
 PER_ROUND_FACTORS = frozenset({"decay"})
-"""Options of strategies that are multiplied with themselves once a round."""
+"""Options of strategies that are applied as a factor once per round."""
 SMALLEST_CLUSTER = 2
-"""A peer that is alone in its cluster has nobody worth finding."""
+"""A peer that is alone in its cluster has no peer to find."""
 
 
 def check_scale(scale: float) -> None:
     """Raise a ConfigError unless 0 < scale ≤ 1."""
     if not 0 < scale <= 1:
         raise ConfigError(
-            f"--scale {scale:g} cannot be used: give a number above 0 and at most 1, such as 0.1 "
-            "for a tenth of the rounds and peers."
+            f"--scale {scale:g} cannot be used: expected a number above 0 and at most 1, such as "
+            "0.1 for a tenth of the rounds and peers."
         )
 
 
-def scaled(
+def scaled_settings(
     preset: RunConfig, wanted: RunConfig, given: Collection[str], scale: float, fewest_fetches: int
 ) -> dict[str, Any]:
     """Return the changes that scale `wanted`, which is `preset` with the `given` keys changed.
 
-    Given keys stay. Where the number of rounds or peers was given, the rest shrinks in proportion
-    to that number instead. `fewest_fetches` is the least that any compared strategy fetches: when
-    it has shrunk to a whole number, the others follow it, so that all still communicate alike.
+    Given keys stay. If the number of rounds or peers was given, the rest shrinks in proportion to
+    it. `fewest_fetches` is the smallest number of fetches of the compared strategies. It is scaled
+    and rounded, and the others are scaled by the same factor, so that all communicate equally.
     """
     changes: dict[str, Any] = {}
     rounds, peers = wanted.rounds, wanted.peers.count
@@ -88,7 +88,7 @@ def scaled(
 
 
 def is_given(key: str, given: Collection[str]) -> bool:
-    """Whether a key was changed, alone, with its group, or by another kind of its group."""
+    """Whether a key was changed: itself, its group, or the kind of its group."""
     group = key.rpartition(".")[0]
     return bool({key, group, f"{group}.kind"} & set(given))
 
@@ -99,7 +99,7 @@ def _whole(value: float) -> int:
 
 
 def _rounds(wanted: RunConfig, scale: float, given: Collection[str]) -> int:
-    """Return fewer rounds; under drift as many as give the same number of steps."""
+    """Return fewer rounds; under drift, the number of steps stays the same."""
     if isinstance(wanted.drift, NoDrift) or is_given("drift.every", given):
         return _whole(wanted.rounds * scale)
     every = wanted.drift.every
@@ -107,7 +107,7 @@ def _rounds(wanted: RunConfig, scale: float, given: Collection[str]) -> int:
 
 
 def _peers(wanted: RunConfig, scale: float) -> dict[str, Any]:
-    """Return fewer peers, every cluster in proportion; whole copies of the columns of a pattern."""
+    """Return fewer peers, each cluster in proportion; under a drift pattern, whole copies of it."""
     peers = wanted.peers
     if isinstance(wanted.drift, MatrixDrift | FedDrift2 | FedDrift4):
         width = len(wanted.drift.rows()[0])
@@ -118,7 +118,7 @@ def _peers(wanted: RunConfig, scale: float) -> dict[str, Any]:
         minlength=num_clusters(wanted),
     )
     fewer = [_cluster_size(size, scale) for size in sizes]
-    # Equal clusters need no list: their sizes follow from the number of peers.
+    # Equal clusters need no list of sizes.
     shares = {} if peers.clusters is None else {"peers.clusters": fewer}
     return {"peers.count": sum(fewer), **shares}
 
@@ -140,13 +140,13 @@ def _options(options: dict[str, Any], time: float, size: float, part: float) -> 
         elif name in PEER_COUNTS:
             changed[name] = _whole(value * part)
     if options.get("samples", 0) > options.get("fetches", 0):
-        # Choosing needs more to choose from than is chosen.
+        # Samples must be more than the fetches that are chosen from them.
         changed["samples"] = max(changed["samples"], changed["fetches"] + 1)
     return changed
 
 
 def num_clusters(config: RunConfig) -> int:
-    """Return how many clusters the shift makes, without reading any data."""
+    """Return the number of clusters of the shift, without reading data."""
     match config.shift:
         case NoShift():
             return 1

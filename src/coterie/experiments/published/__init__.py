@@ -1,4 +1,4 @@
-"""The results the papers published, one file per paper, by preset and variant."""
+"""Published results, one file per paper, by preset and variant."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def published_tables() -> dict[str, PublishedTable]:
 
 @cache
 def published_figures() -> tuple[PublishedFigure, ...]:
-    """Return every published figure that has a counterpart here."""
-    return TypeAdapter(tuple[PublishedFigure, ...]).validate_python(_plain("figures"))
+    """Return all published figures."""
+    return TypeAdapter(tuple[PublishedFigure, ...]).validate_python(_read_yaml("figures"))
 
 
 def _read(paper: str) -> list[PublishedTable]:
-    return TypeAdapter(list[PublishedTable]).validate_python(_plain(paper))
+    return TypeAdapter(list[PublishedTable]).validate_python(_read_yaml(paper))
 
 
-def _plain(name: str) -> Any:
+def _read_yaml(name: str) -> Any:
     text = (resources.files(__name__) / f"{name}.yaml").read_text(encoding="utf-8")
     return yaml.safe_load(text)

@@ -1,4 +1,4 @@
-"""Published results, in a form that ours can be laid beside."""
+"""Published results, which runs are compared with."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pydantic import Field, model_validator
 
 from coterie.settings import Settings
 
-MOST_DEPARTURES = 8
-"""How many departures are named one by one; whoever changed more knows it."""
+MAX_DEPARTURES = 8
+"""How many differences from the published setting are listed."""
 
 
 class PublishedResult(Settings):
-    """What a paper says one strategy reached; accuracies, precision and recall in percent."""
+    """The published results of one strategy; accuracies, precision and recall in percent."""
 
     mean: float | None = None
     interval: float | None = Field(None, gt=0)
@@ -23,27 +23,27 @@ class PublishedResult(Settings):
     deviation: float | None = Field(None, ge=0)
     """Standard deviation of the clusters' means."""
     clusters: tuple[float, ...] = ()
-    """In the order of the table's clusters, or none at all."""
+    """In the order of the table's clusters, or empty."""
     models: float | None = Field(None, gt=0)
     """Models sent and received per peer."""
     precision: float | None = Field(None, ge=0, le=100)
-    """How many of the neighbours found are of the peer's true cluster."""
+    """The share of listed neighbours that are in the peer's true cluster."""
     recall: float | None = Field(None, ge=0, le=100)
-    """How many of the true cluster were found."""
+    """The share of the true cluster that is in the list of neighbours."""
     explained: str = ""
-    """Why our number differs from this one, where that is known."""
+    """Why our number differs, if this is known."""
 
     @model_validator(mode="after")
-    def _says_something(self) -> Self:
+    def _has_numbers(self) -> Self:
         if not self.model_fields_set - {"explained"}:
-            raise ValueError("a published result without any number says nothing")
+            raise ValueError("a published result needs at least one number")
         if (self.precision is None) != (self.recall is None):
-            raise ValueError("precision and recall mean something only together")
+            raise ValueError("precision and recall must be given together")
         return self
 
 
 class PublishedTable(Settings):
-    """A table of a paper: what the strategies of a preset reached there."""
+    """A published table: the results of a preset's strategies."""
 
     preset: str
     source: str
@@ -51,23 +51,23 @@ class PublishedTable(Settings):
     measure: Literal["accuracy", "error"] = "accuracy"
     """Accuracy in percent, or mean squared error."""
     mean_over: Literal["peers", "clusters"]
-    """What the mean is formed over; clusters count alike however many peers they have."""
+    """The mean is over peers, or over clusters, whatever their sizes."""
     clusters: tuple[str, ...] = ()
-    """The clusters with published numbers, by our names and in the order of the numbers."""
+    """Our names of the clusters with published numbers, in the order of the numbers."""
     seeds: int | None = Field(None, ge=1)
-    """How many runs the numbers are means of, where that is known."""
+    """The number of runs in the published means, if it is known."""
     source_of_neighbours: str = ""
-    """The paper and the table of precision and recall, where that is another table."""
+    """The paper and the table of precision and recall, if it is another table."""
     tolerance: float = Field(1.0, gt=0)
-    """The difference that counts as met: points of accuracy, or percent of a squared error."""
+    """The largest difference that counts as met: points of accuracy, or percent of the MSE."""
     remark: str = ""
-    """What sets the published numbers apart even from an unchanged run."""
+    """How the published numbers differ even from an unchanged run."""
     explained: str = ""
-    """Why our numbers differ, where one cause is known for all of them."""
+    """Why our numbers differ, if one cause explains all."""
     tried: str = ""
-    """What was tried where the cause of a difference is not known."""
+    """What was tried to explain a difference."""
     not_run: str = ""
-    """Why there is no full run, where that has a reason."""
+    """Why there is no full run."""
     results: dict[str, PublishedResult] = Field(min_length=1)
     """By the labels of the preset's variants."""
 
@@ -86,12 +86,12 @@ class PublishedTable(Settings):
         return self.measure == "accuracy"
 
     def source_of(self, part: str) -> str:
-        """Return the paper and the table that a number is from."""
+        """Return the paper and the table of a number."""
         is_about_neighbours = part in ("precision", "recall")
         return (self.source_of_neighbours if is_about_neighbours else "") or self.source
 
     def of_cluster(self, result: PublishedResult, name: str) -> float | None:
-        """Return the published number of a cluster, by its name: the orders differ."""
+        """Return the published number of a cluster by its name, because orders differ."""
         return dict(zip(self.clusters, result.clusters, strict=False)).get(name)
 
 
@@ -103,24 +103,24 @@ class PublishedFigure(Settings):
     shows: str
     """What the figure shows, in a few words."""
     experiments: dict[str, int] = Field(default_factory=dict)
-    """Our counterparts, settings of the study of the papers, and the rounds that suffice."""
+    """The settings of the study of the papers that repeat it, and the rounds they need."""
     not_run: str = ""
-    """Why there is no counterpart, where that has a reason."""
+    """Why no setting repeats it."""
     best: str = ""
-    """The strategy that the figure shows above others in every setting, as a mean over time."""
+    """The strategy that is above those in `below` in every setting, as a mean over time."""
     below: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """A published table, and in what the runs beside it depart from its setting."""
+class PublishedComparison:
+    """A published table, and how our runs differ from its setting."""
 
     table: PublishedTable
     departures: tuple[str, ...] = ()
     """Each as a few words, such as "shortened: 100 of 300 rounds"."""
 
     def caption(self, labels: Collection[str]) -> str:
-        """Say whose numbers stand beside these runs, and whether ours may be held against them."""
+        """Return the source of the published numbers, and whether ours have the same setting."""
         table = self.table
         seeds = "" if table.seeds is None else f", mean of {table.seeds} seeds"
         lines = [f"published: {table.source}{seeds}", self._setting()]
@@ -137,7 +137,7 @@ class Comparison:
     def _setting(self) -> str:
         if not self.departures:
             return "These runs have the published setting."
-        named = [*self.departures[:MOST_DEPARTURES]]
+        named = [*self.departures[:MAX_DEPARTURES]]
         if rest := len(self.departures) - len(named):
             named.append(f"and {rest} more")
         return f"Not a reproduction: {'; '.join(named)}."

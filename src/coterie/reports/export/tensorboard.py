@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from coterie.errors import ConfigError
-from coterie.experiments.run_folder import CONFIG, RunFolder
+from coterie.experiments.config import CONFIG
+from coterie.experiments.run_folder import RunFolder
 from coterie.reports.export.run_curves import read_points
 from coterie.storage.files import explain_errors, make_folder
 

@@ -49,7 +49,7 @@ def _draw(runs: Runs, folders: Sequence[Path]) -> Iterator[tuple[str, Figure]]:
                 yield f"{before}{name}", figure
     for folder in folders:
         try:
-            experiment = Experiment.open(folder, lambda error: None)
+            experiment = Experiment.open(folder, [])
             yield from draw_sweeps(experiment).items()
         except CoterieError:
             continue  # the problem was reported when the runs were read

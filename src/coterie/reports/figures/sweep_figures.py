@@ -10,7 +10,7 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
 from coterie.experiments.experiment import Experiment
 from coterie.reports.figures.style import COLUMN, add_legend, clean_name, new_figure, strategy_line
-from coterie.results.sweep_points import Point, points, trials
+from coterie.results.sweep_points import SweepPoint, group_by_values, read_sweep_runs
 
 LOGARITHMIC = 20.0
 """From this ratio of the highest to the lowest value on, the axis is logarithmic."""
@@ -20,7 +20,9 @@ def draw_sweeps(experiment: Experiment) -> dict[str, Figure]:
     """Return a figure for each setting that varies, from the finished runs."""
     if experiment.grid is None:
         return {}
-    all_points = [point for point in points(trials(experiment)) if point.summaries]
+    all_points = [
+        point for point in group_by_values(read_sweep_runs(experiment)) if point.summaries
+    ]
     drawn = {}
     for key in experiment.grid.varied:
         if len({point.values[key] for point in all_points} - {None}) > 1:
@@ -28,7 +30,7 @@ def draw_sweeps(experiment: Experiment) -> dict[str, Figure]:
     return drawn
 
 
-def _figure(key: str, all_points: Sequence[Point]) -> Figure:
+def _figure(key: str, all_points: Sequence[SweepPoint]) -> Figure:
     figure = new_figure(COLUMN, 2.5)
     axes = figure.subplots()
     values = list(dict.fromkeys(p.values[key] for p in all_points if p.values[key] is not None))
@@ -54,9 +56,9 @@ def _figure(key: str, all_points: Sequence[Point]) -> Figure:
     return figure
 
 
-def _lines(key: str, all_points: Sequence[Point]) -> dict[str, list[Point]]:
+def _lines(key: str, all_points: Sequence[SweepPoint]) -> dict[str, list[SweepPoint]]:
     """Return the points of each strategy and combination of the other settings."""
-    lines: dict[str, list[Point]] = {}
+    lines: dict[str, list[SweepPoint]] = {}
     for point in all_points:
         others = {k: v for k, v in point.values.items() if k != key and v is not None}
         name = " ".join([point.label, *(f"{k.rpartition('.')[2]}={v}" for k, v in others.items())])

@@ -14,7 +14,7 @@ from coterie.experiments.config import RunConfig
 from coterie.experiments.recorded_tables import RecordedTables
 from coterie.experiments.run_folder import RunFolder
 from coterie.results.read_runs import Runs
-from coterie.results.statistics import confidence
+from coterie.results.statistics import confidence_interval
 from coterie.runtime.run_tables import SCHEMAS
 
 LOCAL = "local"
@@ -70,7 +70,7 @@ class RunGroup:
         """The strategy that figures show first: the best one in which peers choose other peers."""
         sign = 1.0 if self.is_accuracy else -1.0
         levels = {
-            label: sign * confidence([run.summary.mean for run in runs])[0]
+            label: sign * confidence_interval([run.summary.mean for run in runs])[0]
             for label, runs in self.runs_by_label.items()
         }
         fair = [

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from coterie.errors import CoterieError
-from coterie.experiments.experiment import EXPERIMENT
-from coterie.experiments.growing_tables import Parts
+from coterie.experiments.config import CONFIG
+from coterie.experiments.experiment_file import EXPERIMENT
+from coterie.experiments.growing_tables import GrowingTables
 from coterie.experiments.recorded_tables import RecordedTables
-from coterie.experiments.run_folder import CONFIG, SUMMARY, RunFolder
+from coterie.experiments.run_folder import SUMMARY, RunFolder
 from coterie.results.read_runs import Runs, open_runs, select_recorded
 
 QUIET_SECONDS, QUIET_ROUNDS = 60.0, 5
@@ -134,7 +135,7 @@ class _FollowedRun:
     """One run of the folder."""
 
     def __init__(self, run: RunFolder) -> None:
-        self._parts = Parts(run.folder)
+        self._parts = GrowingTables(run.folder)
         self.run = run
         self._seen: Stamp | None = None
         self._seconds_per_round: float | None = None

@@ -1,1 +1,1 @@
-"""What the tables of a run say about its strategy: pure functions from tables to tables."""
+"""Analyses of recorded runs: pure functions from tables to tables."""

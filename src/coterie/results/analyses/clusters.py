@@ -1,4 +1,4 @@
-"""Whether the soft clusters that peers form are the true ones: adjusted Rand index."""
+"""How well the soft clusters of peers agree with the true clusters: adjusted Rand index."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import pyarrow as pa
 from coterie.results.analyses.columns import between_peers, by_round, columns, mean
 
 REGULARISATION = 0.01
-"""How much weight, as a share of the mean, every pair gets beside what it exchanged."""
+"""The weight added to every pair of peers, as a share of the mean weight."""
 
 
 def recovered_clusters(exchanges: pa.Table, metrics: pa.Table, window: int) -> pa.Table:
-    """Per `window` rounds: how well groups in the communication agree with the true clusters.
+    """Per `window` rounds: how well groups in the merges agree with the true clusters.
 
     Windows are counted back from the end of each step, so that none spans a shift. 1: the same
-    groups; 0: no better than chance. Peers that merged with nobody are left out.
+    groups; 0: no better than chance. Peers that merged with no other peer are left out.
     """
     models = between_peers(exchanges)
     rows = []
@@ -57,9 +57,9 @@ def merge_weights(
     weights: npt.NDArray[np.float64],
     clusters: npt.NDArray[np.int32],
 ) -> npt.NDArray[np.float64]:
-    """Return the symmetrised matrix of merge weights, (K, K): (A + Aᵀ) / 2, A_ij what i took of j.
+    """Return the symmetric matrix of merge weights, (K, K): (A + Aᵀ) / 2, A_ij: weight of j in i.
 
-    A negative weight, which pushes models apart, is no sign of kinship and counts as none.
+    Negative weights, which push models apart, count as 0.
     """
     num_peers = len(clusters)
     taken = np.zeros((num_peers, num_peers))
@@ -82,8 +82,8 @@ def agreement(shared: npt.NDArray[np.float64], clusters: npt.NDArray[np.int32]) 
 def groups_in(shared: npt.NDArray[np.float64], num_groups: int) -> npt.NDArray[np.int64]:
     """Return each peer's group, (K,): regularised spectral clustering (Qin & Rohe 2013).
 
-    A little weight between all pairs joins islands, whose eigenvectors would else be arbitrary;
-    groups are read off by pivoted QR (Damle et al. 2019), which needs no random start.
+    A small weight between all pairs connects separate groups, whose eigenvectors would otherwise be
+    arbitrary. Groups are found by pivoted QR (Damle et al. 2019), which needs no random start.
     """
     from sklearn.cluster import spectral_clustering
 

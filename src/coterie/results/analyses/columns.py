@@ -1,8 +1,7 @@
-"""Small parts all analyses are made of: columns as arrays, rounds, clusters and means."""
+"""Helpers for all analyses: columns as arrays, rounds, clusters and means."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -11,21 +10,24 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from coterie.experiments.run_summary import known_mean
+
 Columns: TypeAlias = dict[str, npt.NDArray[Any]]
 Mask: TypeAlias = npt.NDArray[np.bool_]
+mean = known_mean
 ALL = "all"
-"""What stands for all peers where others are named by their cluster."""
+"""The name of all peers together, in columns of clusters."""
 CLUSTER, CLUSTER_NAME = "cluster", "cluster_name"
-"""The columns of a cluster's number and of what it is called."""
+"""The columns with a cluster's number and with its name."""
 
 
 def columns(table: pa.Table, *names: str) -> Columns:
-    """Return columns of a table as arrays, all of them if none is named."""
+    """Return columns of a table as arrays; all columns if no names are given."""
     return {name: table[name].to_numpy() for name in names or table.column_names}
 
 
 def by_round(table: Columns) -> Iterator[tuple[int, Columns]]:
-    """Yield each round and its rows; rounds are recorded in order."""
+    """Yield each round with its rows; rounds are recorded in order."""
     numbers, starts = np.unique(table["round"], return_index=True)
     ends = np.append(starts, len(table["round"]))[1:]
     for number, start, end in zip(numbers, starts, ends, strict=True):
@@ -33,14 +35,14 @@ def by_round(table: Columns) -> Iterator[tuple[int, Columns]]:
 
 
 def by_cluster(clusters: npt.NDArray[Any]) -> Iterator[tuple[str, Mask]]:
-    """Yield all peers, then each cluster as its peers are now, with the mask of its rows."""
+    """Yield all peers, then each cluster, with the mask of its rows."""
     yield ALL, np.ones(len(clusters), dtype=bool)
     for cluster in np.unique(clusters):
         yield str(cluster), clusters == cluster
 
 
 def cluster_name(cluster: str, names: Sequence[str]) -> str:
-    """Return what a cluster is called whose number, or `all`, stands in a table."""
+    """Return the name of a cluster, given its number as text, or `all`."""
     if cluster == ALL:
         return ALL
     number = int(cluster)
@@ -48,7 +50,7 @@ def cluster_name(cluster: str, names: Sequence[str]) -> str:
 
 
 def with_cluster_names(table: pa.Table, names: Sequence[str]) -> pa.Table:
-    """Add what the clusters of a table are called, beside their numbers; if it has any."""
+    """Add the column of the clusters' names, if the table has their numbers."""
     if CLUSTER not in table.column_names:
         return table
     called = [cluster_name(cluster, names) for cluster in table[CLUSTER].to_pylist()]
@@ -56,15 +58,8 @@ def with_cluster_names(table: pa.Table, names: Sequence[str]) -> pa.Table:
     return table.add_column(place, CLUSTER_NAME, pa.array(called, pa.string()))
 
 
-def mean(values: npt.ArrayLike) -> float:
-    """Return the mean of what is known; NaN if nothing is."""
-    known = np.asarray(values, dtype=float)
-    known = known[~np.isnan(known)]
-    return float(known.mean()) if len(known) else math.nan
-
-
 def share(part: npt.NDArray[Any], whole: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Return part / whole; NaN where the whole is nothing."""
+    """Return part / whole; NaN where the whole is 0."""
     shares = np.full(len(part), np.nan)
     np.divide(part, whole, out=shares, where=whole > 0)
     return shares
@@ -86,14 +81,14 @@ def means_of(table: pa.Table, names: Sequence[str]) -> dict[str, float]:
 
 
 def between_peers(exchanges: pa.Table) -> Columns:
-    """Return round, receiver, sender and merge weight of all models that reached another peer."""
+    """Return round, receiver, sender and merge weight of all delivered models."""
     moved = pc.is_in(exchanges["kind"], value_set=pa.array(["fetch", "push"]))
     arrived = exchanges.filter(pc.and_(moved, exchanges["delivered"]))
     return columns(arrived, "round", "receiver", "sender", "weight")
 
 
 def with_communication(table: pa.Table, metrics: pa.Table) -> pa.Table:
-    """Add what a peer had sent and received by the end of each row's round, mean over peers."""
+    """Add what peers had sent and received by the end of each round, mean over peers."""
     if table.num_rows == 0:
         return table
     models, size, so_far = 0, 0, {}
@@ -111,6 +106,6 @@ _TRAFFIC = ("round", "models_received", "models_sent", "bytes_received", "bytes_
 
 
 def add_run_names(label: str, seed: int, table: pa.Table) -> pa.Table:
-    """Return a table of a run with the columns strategy and seed before its own."""
+    """Return a table of a run with strategy and seed as its first columns."""
     table = table.add_column(0, "seed", pa.array([seed] * table.num_rows, pa.int64()))
     return table.add_column(0, "strategy", pa.array([label] * table.num_rows, pa.string()))

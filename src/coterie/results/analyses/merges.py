@@ -1,4 +1,4 @@
-"""What merging does to models: validation before and after each merge, and after training."""
+"""The effect of merging: validation before and after each merge, and after training."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from coterie.results.analyses.columns import (
 )
 
 MOMENTS = ("before", "merged", "trained")
-"""Before: as the last training left it. Then merged with others, then trained again."""
+"""The model after the last training, after the merge, and after this round's training."""
 MEASURES = ("accuracy", "loss")
 
 

@@ -1,4 +1,4 @@
-"""Whether peers deal with their own kind: precision and recall against the true clusters."""
+"""Precision and recall of fetches and lists of neighbours, against the true clusters."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from coterie.results.analyses.columns import (
 def fetched_precision(neighbours: pa.Table) -> pa.Table:
     """Per round and cluster: the share of received models that came from the true cluster.
 
-    Means over the peers that received something: precision counts models, weight_share weighs them
-    as they were merged, and chance is what choosing blindly among all others would give.
+    Means over the peers that received models: precision counts models, weight_share counts merge
+    weights, and chance is the precision of a random choice among all other peers.
     """
     rows = []
     for number, peers in by_round(columns(neighbours)):
@@ -54,8 +54,8 @@ def fetched_lately(detail: pa.Table, window: int) -> pa.Table:
 def chosen_precision(chosen_neighbours: pa.Table) -> pa.Table:
     """Per round and cluster: precision and recall of the neighbour lists that peers keep.
 
-    precision = |list ∩ cluster| / |list| and recall = |list ∩ cluster| / |cluster|, a peer itself
-    never counted; means over peers, an empty list has no precision.
+    precision = |list ∩ cluster| / |list| and recall = |list ∩ cluster| / |cluster|, both without
+    the peer itself. Means over peers; an empty list has no precision.
     """
     rows = []
     for number, peers in by_round(columns(chosen_neighbours)):
@@ -75,6 +75,6 @@ def chosen_precision(chosen_neighbours: pa.Table) -> pa.Table:
 
 
 def chosen_at_the_end(detail: pa.Table, window: int) -> pa.Table:
-    """All peers, as the last round left their lists."""
+    """All peers, with their lists after the last round."""
     last = last_rounds(of_all_peers(detail), 1)
     return pa.Table.from_pylist([means_of(last, ("precision", "recall", "num_neighbours"))])

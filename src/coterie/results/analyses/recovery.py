@@ -1,4 +1,4 @@
-"""How hard a shift hits and how fast peers recover from it."""
+"""How much accuracy drops at a shift, and how fast peers recover."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from coterie.results.analyses.columns import (
 )
 
 SHARES = (0.95, 1.0)
-"""Which shares of the level before the shift count as regained."""
+"""The shares of the level before the shift that are to be regained."""
 TIMES = tuple(f"rounds_to_{share:.0%}".rstrip("%") for share in SHARES)
 ABOUT = ("step", "first_round", "round", CLUSTER, CLUSTER_NAME, "measure")
-"""The columns that say what a row is about."""
+"""The columns that identify a row."""
 Levels = dict[int, float]
 """The mean level of some peers, by round."""
 
 
 def recovery(metrics: pa.Table, window: int) -> pa.Table:
-    """Per step of the drift and cluster: the drop at the shift and the rounds until it is made up.
+    """Per step of the drift and cluster: the drop at the shift and the rounds to recover.
 
-    The level is the mean validation accuracy after training (loss, where there are no classes), of
-    all peers or of those that form a cluster then; before a shift it is the mean over `window`
-    rounds. A step of which no round regains it has NaN. The first step has no shift before it.
+    The level is the mean validation accuracy after training (loss, if there are no classes), of
+    all peers or of a cluster. Before a shift it is the mean over `window` rounds. If no round of
+    the step regains it, the value is NaN. The first step has no shift before it.
     """
     measure = "accuracy" if _has_classes(metrics) else "loss"
     after, at_start, rounds = _levels(metrics, measure)
@@ -70,7 +70,7 @@ def recovery(metrics: pa.Table, window: int) -> pa.Table:
 
 
 def rounds_until(levels: Levels, before: float, share: float, sign: float) -> float:
-    """Return how many rounds of a step it took to regain a share of the level before; or NaN.
+    """Return the number of rounds of a step until a share of `before` is regained; or NaN.
 
     1 is the first round on the new data. A loss is regained at before / share.
     """
@@ -83,7 +83,7 @@ def rounds_until(levels: Levels, before: float, share: float, sign: float) -> fl
 
 
 def recovery_per_shift(detail: pa.Table, window: int) -> pa.Table:
-    """All peers, per shift and as the mean over shifts; the mean level is that over all rounds."""
+    """All peers, per shift and as the mean over shifts; the mean level is over all rounds."""
     every = of_all_peers(detail)
     names = ("level_before", "drop", "drop_after_round", *TIMES)
     shifts = every.filter(pc.greater(every["step"], 0))
@@ -94,7 +94,7 @@ def recovery_per_shift(detail: pa.Table, window: int) -> pa.Table:
     spans = columns(every, "first_round", "round", "mean_level")
     lengths = spans["round"] - spans["first_round"] + 1
     over_time = float(np.average(spans["mean_level"], weights=lengths))
-    # What was communicated until the last shift's step ended stands for the whole.
+    # The mean has the communication until the end of the last step.
     rows.append({**rows[-1], "shift": ALL, **means_of(shifts, names), "mean_level": over_time})
     return pa.Table.from_pylist(rows)
 
@@ -123,5 +123,5 @@ def _levels(
 
 
 def _latest(peers: Columns, trained: str, before: str) -> npt.NDArray[np.float64]:
-    """Return each peer's level; one that did not train, being away or stopped, has its old one."""
+    """Return each peer's level; a peer that did not train keeps its old level."""
     return np.where(np.isnan(peers[trained]), peers[before], peers[trained])

@@ -1,4 +1,4 @@
-"""How similar watched peers really are to all others (FRIENDS, figures 4.3 to 4.5)."""
+"""The true similarity of watched peers to all others (FRIENDS, figures 4.3 to 4.5)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ VALUES = ("own_cluster", "other_clusters", "separation")
 def true_similarity(similarities: pa.Table) -> pa.Table:
     """Per round, watched peer and metric: the mean similarity to its own cluster and to others.
 
-    Separation is the chance that somebody of the own cluster is more similar than somebody of
-    another: 1 if the metric tells them apart, ½ if it knows nothing.
+    Separation is the probability that a peer of the own cluster is more similar than a peer of
+    another cluster: 1 if the metric separates them, ½ if it does not.
     """
     rows = []
     for number, watched in by_round(columns(similarities)):
@@ -44,7 +44,7 @@ def true_similarity(similarities: pa.Table) -> pa.Table:
 
 
 def separation(own: npt.NDArray[np.float64], others: npt.NDArray[np.float64]) -> float:
-    """P(own > other) + ½ P(own = other), by ranks (Mann and Whitney); NaN if one side is empty."""
+    """Return P(own > other) + ½ P(own = other), by ranks (Mann-Whitney); NaN if one is empty."""
     if not (len(own) and len(others)):
         return math.nan
     ranks = rankdata(np.concatenate([own, others]))[: len(own)]

@@ -1,4 +1,4 @@
-"""Peers whose models nobody ever took: the white vertical lines of communication heatmaps."""
+"""Peers whose models were never fetched: the white vertical lines of communication heatmaps."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from coterie.results.analyses.columns import (
 
 
 def never_fetched(exchanges: pa.Table, metrics: pa.Table) -> pa.Table:
-    """Per round and cluster: the share of peers whose model has reached nobody so far."""
+    """Per round and cluster: the share of peers whose model has reached no other peer so far."""
     models = between_peers(exchanges)
     if not len(models["round"]):
         return pa.Table.from_pylist([])
     rows = []
-    alone = np.ones(pc.max(metrics["peer"]).as_py() + 1, dtype=bool)
+    unfetched = np.ones(pc.max(metrics["peer"]).as_py() + 1, dtype=bool)
     senders = {number: moved["sender"] for number, moved in by_round(models)}
     for number, peers in by_round(columns(metrics, "round", "cluster")):
         if number == 0:
             continue
-        alone[senders.get(number, [])] = False
+        unfetched[senders.get(number, [])] = False
         rows += [
             {
                 "round": number,
                 "cluster": name,
-                "num_never_fetched": int(np.count_nonzero(alone & members)),
-                "share_never_fetched": float(alone[members].mean()),
+                "num_never_fetched": int(np.count_nonzero(unfetched & members)),
+                "share_never_fetched": float(unfetched[members].mean()),
             }
             for name, members in by_cluster(peers["cluster"])
         ]
@@ -42,7 +42,7 @@ def never_fetched(exchanges: pa.Table, metrics: pa.Table) -> pa.Table:
 
 
 def unfetched_at_the_end(detail: pa.Table, window: int) -> pa.Table:
-    """The share that is left, and the first round by which everybody had been fetched."""
+    """The share at the end, and the first round by which all peers had been fetched."""
     every = columns(of_all_peers(detail), "round", "share_never_fetched")
     done = every["round"][every["share_never_fetched"] == 0]
     row = {

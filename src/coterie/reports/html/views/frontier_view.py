@@ -16,7 +16,7 @@ from coterie.reports.html.views.view_parts import (
     thin_rounds,
 )
 from coterie.results.analyses.columns import by_round, columns, mean, with_communication
-from coterie.results.statistics import confidence
+from coterie.results.statistics import confidence_interval
 
 
 def build_frontier(group: RunGroup) -> Json:
@@ -34,7 +34,7 @@ def _path(runs: list[RunFolder], scale: float) -> Json:
     path: Json = {"round": [], "models": [], "megabytes": [], "level": [], "width": []}
     for after in thin_rounds(sorted(shared)):
         models, megabytes, levels = zip(*(points[after] for points in found), strict=True)
-        level, width = confidence(levels)
+        level, width = confidence_interval(levels)
         path["round"].append(after)
         path["models"].append(shorten_number(mean(models)))
         path["megabytes"].append(shorten_number(mean(megabytes)))

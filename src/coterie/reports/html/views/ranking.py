@@ -17,7 +17,7 @@ import numpy as np
 from coterie.experiments.run_folder import RunFolder
 from coterie.reports.html.run_groups import RunGroup
 from coterie.reports.html.views.view_parts import cache_per_run
-from coterie.results.statistics import MIN_SEEDS, confidence, paired_difference
+from coterie.results.statistics import MIN_SEEDS, confidence_interval, paired_difference
 
 MAX_NAMED = 3
 """Maximum number of strategies in the list of unclear differences."""
@@ -72,7 +72,7 @@ def rank_strategies(group: RunGroup) -> Ranking:
     """Rank the strategies whose runs have finished; others may be at different rounds."""
     sign = 1.0 if group.is_accuracy else -1.0
     levels = {
-        label: confidence([run.summary.mean for run in runs])[0]
+        label: confidence_interval([run.summary.mean for run in runs])[0]
         for label, runs in group.runs_by_label.items()
         if not any(map(has_rounds_left, runs))
     }
@@ -206,7 +206,7 @@ def _about_yardsticks(group: RunGroup, ranking: Ranking) -> str | None:
 
 def _explain_yardsticks(group: RunGroup, ranking: Ranking) -> str:
     runs = [group.runs_by_label[label][0] for label in ranking.yardsticks]
-    if not any(run.is_told for run in runs):
+    if not any(run.uses_ground_truth for run in runs):
         return "They need a server."
     also = ", and there is no server" if any(run.has_server for run in runs) else ""
     return f"In practice no peer knows the true clusters{also}."

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import PurePosixPath, PureWindowsPath
 
-from coterie.experiments.provenance import Start
+from coterie.experiments.provenance import RunStart
 from coterie.reports.html.run_groups import RunGroup
 from coterie.reports.html.views.view_parts import Json
 
@@ -21,7 +21,7 @@ _ABSOLUTE = re.compile(
 
 def describe_origin(group: RunGroup) -> list[Json]:
     """Return a sentence and the command, or None, for each command; the first one first."""
-    by_command: dict[tuple[bool, tuple[str, ...]], list[Start]] = {}
+    by_command: dict[tuple[bool, tuple[str, ...]], list[RunStart]] = {}
     for run in group.runs:
         start = run.start
         by_command.setdefault((start.at is None, start.command), []).append(start)
@@ -51,7 +51,7 @@ def _last_part(path: re.Match[str]) -> str:
     return f".../{pure.name}" if pure.name else path[0]
 
 
-def _when(preset: str, starts: Sequence[Start]) -> str:
+def _when(preset: str, starts: Sequence[RunStart]) -> str:
     """Return a sentence: when and with which version runs were started."""
     versions = _join_versions(start.version for start in starts)
     made = f"Coterie {versions}" if versions else "an unknown version of Coterie"
@@ -69,7 +69,7 @@ def _span(first: datetime, last: datetime) -> str:
     return f"on {first:%Y-%m-%d} at {first:%H:%M} UTC"
 
 
-def _earliest(starts: Iterable[Start]) -> str:
+def _earliest(starts: Iterable[RunStart]) -> str:
     """Return a sort key: the first time, with unknown times first."""
     return min((start.at.isoformat() if start.at else "") for start in starts)
 

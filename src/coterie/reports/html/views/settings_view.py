@@ -10,7 +10,7 @@ from coterie.experiments.config import RunConfig
 from coterie.experiments.presets import PRESETS
 from coterie.reports.html.run_groups import RunGroup
 from coterie.reports.html.views.view_parts import Json
-from coterie.results.read_runs import about_poison
+from coterie.results.read_runs import describe_poison
 from coterie.strategies import STRATEGIES
 
 
@@ -47,7 +47,7 @@ def _facts(group: RunGroup) -> list[list[str]]:
             f"{training.learning_rate:g}",
         ],
         ["seeds", ", ".join(str(seed) for seed in group.seeds)],
-        *(["poisoned peers", text] for text in about_poison(group.runs_by_label)),
+        *(["poisoned peers", text] for text in describe_poison(group.runs_by_label)),
         *([["run by", _describe_runtime(config)]] if config.runtime == "network" else []),
     ]
 

@@ -11,9 +11,9 @@ from coterie.reports.html.views.gains_view import build_gains
 from coterie.reports.html.views.ranking import has_rounds_left, rank_strategies, write_headline
 from coterie.reports.html.views.run_origin import describe_origin
 from coterie.reports.html.views.view_parts import Json
-from coterie.results.read_runs import about_poison
+from coterie.results.read_runs import describe_poison
 from coterie.results.result_columns import Column, group_warnings, result_columns
-from coterie.results.statistics import confidence
+from coterie.results.statistics import confidence_interval
 
 
 def build_summary(group: RunGroup) -> Json:
@@ -29,7 +29,7 @@ def build_summary(group: RunGroup) -> Json:
             describe_runs(group),
             *write_headline(group, ranking),
             *_harm(group),
-            *about_poison(group.runs_by_label),
+            *describe_poison(group.runs_by_label),
         ],
         "table": _table(group, summaries, None if unfinished else ranking.best),
         "problems": [
@@ -92,7 +92,7 @@ def _table(group: RunGroup, summaries: dict[str, list[RunSummary]], best: str | 
 
 
 def _cell(column: Column, mine: Sequence[RunSummary]) -> str:
-    mean, width = confidence([column.ours(each) for each in mine])
+    mean, width = confidence_interval([column.ours(each) for each in mine])
     if math.isnan(mean):
         return "–"
     with_width = column.has_interval and not math.isnan(width)

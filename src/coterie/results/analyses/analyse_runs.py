@@ -1,4 +1,4 @@
-"""Analyses of several runs: details of each, and means over seeds with confidence intervals."""
+"""Analyses several runs: details of each run, and means over seeds with 95% intervals."""
 
 from __future__ import annotations
 
@@ -17,51 +17,51 @@ from rich.table import Table
 
 from coterie.errors import ConfigError, StorageError, suggest
 from coterie.experiments.run_folder import RunFolder
-from coterie.results.analyses.catalogue import ANALYSES, Analysis, Shown, details
+from coterie.results.analyses.analysis_list import ANALYSES, Analysis, ShownColumn, details
 from coterie.results.analyses.columns import CLUSTER, CLUSTER_NAME, add_run_names, cluster_name
-from coterie.results.statistics import confidence
+from coterie.results.statistics import confidence_interval
 from coterie.storage.files import make_folder, write_atomically
 
 COMMUNICATION = {
-    "models_per_peer": Shown("models", digits=0, with_interval=False),
-    "megabytes_per_peer": Shown("MB", digits=1, with_interval=False),
+    "models_per_peer": ShownColumn("models", digits=0, with_interval=False),
+    "megabytes_per_peer": ShownColumn("MB", digits=1, with_interval=False),
 }
-"""What a peer had sent and received by then: only what cost the same can be compared."""
+"""What a peer had sent and received by then; compare strategies at equal values."""
 
 
 @dataclass(frozen=True)
-class Estimate:
+class SeedMean:
     """A mean over seeds, with the half width of its 95% interval."""
 
     mean: float
     width: float
     """NaN for a single seed."""
     num_known: int
-    """How many seeds have a value at all."""
+    """The number of seeds that have a value."""
 
 
 @dataclass(frozen=True)
-class Row:
-    """What is known about one strategy, or one part of it that the keys name."""
+class AnalysisRow:
+    """The summary of one strategy, or of one part of it."""
 
     label: str
     keys: dict[str, str]
-    """By the analysis's keys; beside the number of a cluster also its name."""
+    """The values of the analysis's keys; with a cluster's number also its name."""
     seeds: tuple[int, ...]
-    estimates: dict[str, Estimate]
+    estimates: dict[str, SeedMean]
 
 
 @dataclass(frozen=True)
-class Result:
+class AnalysisResult:
     """One analysis of several runs."""
 
     analysis: Analysis
     details: pa.Table
     """The rows of all runs, each with its strategy and seed."""
-    rows: tuple[Row, ...]
+    rows: tuple[AnalysisRow, ...]
 
 
-def choose(names: str | None) -> list[Analysis]:
+def choose_analyses(names: str | None) -> list[Analysis]:
     """Return the analyses of a comma-separated list, or all."""
     known = {analysis.name: analysis for analysis in ANALYSES}
     chosen = [name.strip() for name in names.split(",")] if names else list(known)
@@ -71,22 +71,24 @@ def choose(names: str | None) -> list[Analysis]:
     return [known[name] for name in dict.fromkeys(chosen)]
 
 
-def study(
+def analyse_runs(
     runs: Sequence[RunFolder], analyses: Sequence[Analysis], window: int
-) -> tuple[list[Result], list[Analysis]]:
-    """Return the results, and the analyses that none of the runs has anything to say about."""
-    begun = [run for run in runs if run.last_round >= 0]
-    if not begun:
+) -> tuple[list[AnalysisResult], list[Analysis]]:
+    """Return the results, and the analyses for which no run has data."""
+    started = [run for run in runs if run.last_round >= 0]
+    if not started:
         raise StorageError(
-            f"Nothing has been recorded in {runs[0].folder} yet: the first round is still running, "
-            "or the run was stopped before it had finished. Continue it with coterie resume."
+            f"{runs[0].folder} has no recorded round yet: the first round is still running, or was "
+            f"interrupted. Continue it with: coterie resume {runs[0].folder}"
         )
-    results = [result for each in analyses if (result := _result(each, begun, window)) is not None]
-    there = {result.analysis.name for result in results}
-    return results, [analysis for analysis in analyses if analysis.name not in there]
+    results = [
+        result for each in analyses if (result := _result(each, started, window)) is not None
+    ]
+    found = {result.analysis.name for result in results}
+    return results, [analysis for analysis in analyses if analysis.name not in found]
 
 
-def _result(analysis: Analysis, runs: Sequence[RunFolder], window: int) -> Result | None:
+def _result(analysis: Analysis, runs: Sequence[RunFolder], window: int) -> AnalysisResult | None:
     detailed = [(run, details(analysis, run, window)) for run in runs]
     there = [(run, table) for run, table in detailed if table.num_rows]
     if not there:
@@ -97,13 +99,13 @@ def _result(analysis: Analysis, runs: Sequence[RunFolder], window: int) -> Resul
         for row in analysis.summary(table, window).to_pylist():
             keys = (run.label, *(row[key] for key in analysis.keys))
             summaries.setdefault(keys, []).append((run.seed, {**spent, **row}))
-    # A strategy's rows stand together, whatever the order of the runs.
+    # The rows of a strategy are together, whatever the order of the runs.
     labels = list(dict.fromkeys(run.label for run, _ in there))
     ordered = sorted(summaries.items(), key=lambda item: labels.index(item[0][0]))
     names = {
         label: _common_names([run for run, _ in there if run.label == label]) for label in labels
     }
-    return Result(
+    return AnalysisResult(
         analysis,
         pa.concat_tables([add_run_names(run.label, run.seed, table) for run, table in there]),
         tuple(_row(analysis, keys, found, names[keys[0]]) for keys, found in ordered),
@@ -111,9 +113,9 @@ def _result(analysis: Analysis, runs: Sequence[RunFolder], window: int) -> Resul
 
 
 def _common_names(runs: Sequence[RunFolder]) -> tuple[str, ...]:
-    """Return what clusters are called in all of the runs; nothing where that differs.
+    """Return the common names of the clusters; empty if the runs have different names.
 
-    Labels that each seed draws are an example: a mean over seeds is of the clusters of one number.
+    Names differ, for example, if each seed draws its labels.
     """
     names = {run.cluster_names for run in runs if run.cluster_names}
     return names.pop() if len(names) == 1 else ()
@@ -124,26 +126,26 @@ def _row(
     keys: tuple[str, ...],
     found: Sequence[tuple[int, dict[str, Any]]],
     cluster_names: Sequence[str],
-) -> Row:
+) -> AnalysisRow:
     columns = [name for name in found[0][1] if name not in analysis.keys]
     about = dict(zip(analysis.keys, keys[1:], strict=True))
     if CLUSTER in about:
         about[CLUSTER_NAME] = cluster_name(about[CLUSTER], cluster_names)
-    return Row(
+    return AnalysisRow(
         keys[0],
         about,
         tuple(seed for seed, _ in found),
-        {name: estimate([row[name] for _, row in found]) for name in columns},
+        {name: mean_over_seeds([row[name] for _, row in found]) for name in columns},
     )
 
 
-def estimate(values: Sequence[float]) -> Estimate:
-    """Return the mean of the values that are known; the others are NaN."""
-    return Estimate(*confidence(values), sum(not math.isnan(value) for value in values))
+def mean_over_seeds(values: Sequence[float]) -> SeedMean:
+    """Return the mean of the values that are not NaN."""
+    return SeedMean(*confidence_interval(values), sum(not math.isnan(value) for value in values))
 
 
-def console_table(result: Result) -> Table:
-    """Return the summary of an analysis for people."""
+def console_table(result: AnalysisResult) -> Table:
+    """Return the summary of an analysis as a table for the terminal."""
     analysis, shown = result.analysis, _columns_of(result)
     table = Table(title=f"{analysis.name}: {analysis.title}", title_justify="left")
     for title in ("strategy", *analysis.keys):
@@ -159,8 +161,8 @@ def console_table(result: Result) -> Table:
     return table
 
 
-def _columns_of(result: Result) -> dict[str, Shown]:
-    """Return the columns to show: where there is no accuracy, the loss stands in for it."""
+def _columns_of(result: AnalysisResult) -> dict[str, ShownColumn]:
+    """Return the columns to show; without accuracies, the losses."""
     columns = {**result.analysis.shown, **COMMUNICATION}
     known = {name for row in result.rows for name, each in row.estimates.items() if each.num_known}
     replaced = {column.instead_of for column in columns.values()} - known
@@ -171,8 +173,8 @@ def _columns_of(result: Result) -> dict[str, Shown]:
     }
 
 
-def cell(found: Estimate, shown: Shown, num_values: int) -> str:
-    """Write an estimate for people, and of how many values it is if not of all."""
+def cell(found: SeedMean, shown: ShownColumn, num_values: int) -> str:
+    """Return a mean as text, with the number of known values if some are missing."""
     if not found.num_known:
         return "–"
     text = f"{found.mean * shown.scale:,.{shown.digits}f}"
@@ -182,8 +184,8 @@ def cell(found: Estimate, shown: Shown, num_values: int) -> str:
     return text + some
 
 
-def as_json(results: Sequence[Result]) -> str:
-    """Return all summaries as JSON; what is unknown is null."""
+def as_json(results: Sequence[AnalysisResult]) -> str:
+    """Return all summaries as JSON; unknown values are null."""
     return json.dumps(
         {result.analysis.name: [_plain(row) for row in result.rows] for result in results},
         indent=2,
@@ -192,7 +194,7 @@ def as_json(results: Sequence[Result]) -> str:
     )
 
 
-def _plain(row: Row) -> dict[str, Any]:
+def _plain(row: AnalysisRow) -> dict[str, Any]:
     values = {
         name: {"mean": _or_none(each.mean), "interval": _or_none(each.width)}
         for name, each in row.estimates.items()
@@ -204,13 +206,13 @@ def _or_none(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def save(results: Sequence[Result], folder: Path, *, as_csv: bool) -> list[Path]:
-    """Write the details of each analysis as NAME.parquet or NAME.csv; return the files."""
+def save_details(results: Sequence[AnalysisResult], folder: Path, *, as_csv: bool) -> list[Path]:
+    """Write the details of each analysis to NAME.parquet or NAME.csv; return the paths."""
     make_folder(folder)
     return [_write(result, folder, as_csv=as_csv) for result in results]
 
 
-def _write(result: Result, folder: Path, *, as_csv: bool) -> Path:
+def _write(result: AnalysisResult, folder: Path, *, as_csv: bool) -> Path:
     def fill(file: BinaryIO) -> str:
         if as_csv:
             pacsv.write_csv(result.details, file)

@@ -1,4 +1,4 @@
-"""The tables of a study: one per group and number, strategies × settings."""
+"""The tables of a study: strategies × settings, one table per group and number."""
 
 from __future__ import annotations
 
@@ -7,42 +7,47 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from coterie.reports.comparison_tables import UNKNOWN, TextRow, TextTable
-from coterie.results.statistics import TEST, confidence, corrected, paired_difference
-from coterie.studies.results import HARM, Result
+from coterie.results.statistics import (
+    TEST,
+    confidence_interval,
+    correct_p_values,
+    paired_difference,
+)
+from coterie.studies.study_results import HARM, StudyResult
 
 OURS = "kin"
-"""The strategy that the others are held against."""
+"""The strategy that the others are compared with."""
 
 
 def _mean(values: Sequence[float]) -> tuple[float, float]:
-    """Return the mean alone, where an interval would say nothing."""
-    return confidence(values)[0], math.nan
+    """Return the mean without an interval."""
+    return confidence_interval(values)[0], math.nan
 
 
 def _least(values: Sequence[float]) -> tuple[float, float]:
-    """Return the least of several times: whatever else a computer does only adds to them."""
+    """Return the smallest of several times: other work of the computer only adds to them."""
     return min(values, default=math.nan), math.nan
 
 
 @dataclass(frozen=True)
 class Number:
-    """One number of a result, and how it is shown."""
+    """A column of the results, and how it is shown."""
 
     title: str
-    of: Callable[[Result], float]
+    of: Callable[[StudyResult], float]
     form: str = ".2f"
     has_best: bool = False
-    """Whether the best of each column stands out."""
-    over_seeds: Callable[[Sequence[float]], tuple[float, float]] = confidence
-    """What is shown of several seeds, and half the width of its interval or NaN."""
+    """Whether the best value of each setting is marked."""
+    over_seeds: Callable[[Sequence[float]], tuple[float, float]] = confidence_interval
+    """Returns the value for several seeds, and half the width of its interval or NaN."""
 
 
-def _percent(of: Callable[[Result], float]) -> Callable[[Result], float]:
+def _percent(of: Callable[[StudyResult], float]) -> Callable[[StudyResult], float]:
     return lambda result: 100 * of(result)
 
 
-def _level(of: Callable[[Result], float]) -> Callable[[Result], float]:
-    """Accuracies in percent, squared errors as they are."""
+def _level(of: Callable[[StudyResult], float]) -> Callable[[StudyResult], float]:
+    """Return accuracies in percent, squared errors unchanged."""
     return lambda result: of(result) * (100 if result.is_accuracy else 1)
 
 
@@ -98,17 +103,17 @@ NUMBERS = (
 
 
 def group_sheets(
-    found: Sequence[Result], group: str, numbers: Sequence[Number] = NUMBERS
+    found: Sequence[StudyResult], group: str, numbers: Sequence[Number] = NUMBERS
 ) -> list[TextTable]:
-    """Return the tables of a group that have anything in them."""
+    """Return the tables of a group that are not empty."""
     mine = [each for each in found if each.group == group]
     sheets = [sheet(mine, group, number) for number in numbers]
-    sheets.insert(1, against_ours(mine, group))
+    sheets.insert(1, advantage_sheet(mine, group))
     return [each for each in sheets if each.rows]
 
 
-def sheet(found: Sequence[Result], group: str, number: Number) -> TextTable:
-    """Return strategies × settings: mostly means over seeds ± half the width of 95% intervals."""
+def sheet(found: Sequence[StudyResult], group: str, number: Number) -> TextTable:
+    """Return one number as a table, strategies × settings: means over seeds with intervals."""
     known = [each for each in found if not math.isnan(number.of(each))]
     settings, strategies = _names(known)
     values = {
@@ -119,10 +124,10 @@ def sheet(found: Sequence[Result], group: str, number: Number) -> TextTable:
     best = {_best(known, values, setting) for setting in settings} if number.has_best else set()
     most = max((len(each) for each in values.values()), default=0)
 
-    def cell(place: tuple[str, str]) -> str:
-        text = _cell(*number.over_seeds(values[place]), number.form)
-        fewer = f" ({len(values[place])} of {most})" if 0 < len(values[place]) < most else ""
-        return f"{text}{'*' if place in best else ''}{fewer}"
+    def cell(key: tuple[str, str]) -> str:
+        text = _cell(*number.over_seeds(values[key]), number.form)
+        fewer = f" ({len(values[key])} of {most})" if 0 < len(values[key]) < most else ""
+        return f"{text}{'*' if key in best else ''}{fewer}"
 
     rows = [
         TextRow((name, *(cell((name, setting)) for setting in settings))) for name in strategies
@@ -132,8 +137,8 @@ def sheet(found: Sequence[Result], group: str, number: Number) -> TextTable:
     return TextTable(f"{group}: {number.title}", header, tuple(rows), notes)
 
 
-def against_ours(found: Sequence[Result], group: str) -> TextTable:
-    """Return by how much Kin is better than each strategy, for each seed; stars: significant."""
+def advantage_sheet(found: Sequence[StudyResult], group: str) -> TextTable:
+    """Return how much better Kin is than each strategy, on the same seeds; stars: significant."""
     settings, strategies = _names(found)
     cells: dict[tuple[str, str], str] = {}
     for setting in settings:
@@ -145,7 +150,7 @@ def against_ours(found: Sequence[Result], group: str) -> TextTable:
             if strategy != OURS
             and (difference := paired_difference(ours, _by_seed(found, strategy, setting)))
         }
-        for strategy, each in corrected(differences).items():
+        for strategy, each in correct_p_values(differences).items():
             cells[strategy, setting] = f"{_cell(sign * each.mean, each.width, '+.2f')}{each.mark}"
     rows = tuple(
         TextRow((strategy, *(cells.get((strategy, setting), UNKNOWN) for setting in settings)))
@@ -160,35 +165,35 @@ def against_ours(found: Sequence[Result], group: str) -> TextTable:
     )
 
 
-def _names(found: Sequence[Result]) -> tuple[list[str], list[str]]:
-    """Return the settings and the strategies, each once, in order."""
+def _names(found: Sequence[StudyResult]) -> tuple[list[str], list[str]]:
+    """Return the names of the settings and of the strategies, in order."""
     settings = dict.fromkeys(each.setting for each in found)
     return list(settings), list(dict.fromkeys(each.strategy for each in found))
 
 
-def _is(result: Result, strategy: str, setting: str) -> bool:
+def _is(result: StudyResult, strategy: str, setting: str) -> bool:
     return (result.strategy, result.setting) == (strategy, setting)
 
 
-def _by_seed(found: Sequence[Result], strategy: str, setting: str) -> dict[int, float]:
+def _by_seed(found: Sequence[StudyResult], strategy: str, setting: str) -> dict[int, float]:
     return {each.seed: TEST_RESULT.of(each) for each in found if _is(each, strategy, setting)}
 
 
 def _best(
-    found: Sequence[Result], values: Mapping[tuple[str, str], Sequence[float]], setting: str
+    found: Sequence[StudyResult], values: Mapping[tuple[str, str], Sequence[float]], setting: str
 ) -> tuple[str, str]:
-    """Return the place of the best mean of a column."""
+    """Return the strategy and setting of the best mean of a column."""
     sign = 1.0 if _is_accuracy(found, setting) else -1.0
-    here = [place for place in values if place[1] == setting and values[place]]
-    return max(here, key=lambda place: sign * confidence(values[place])[0])
+    column = [key for key in values if key[1] == setting and values[key]]
+    return max(column, key=lambda key: sign * confidence_interval(values[key])[0])
 
 
-def _titled(found: Sequence[Result], setting: str) -> str:
-    """Return the title of a column; squared errors are told from accuracies."""
+def _titled(found: Sequence[StudyResult], setting: str) -> str:
+    """Return the title of a column, which marks squared errors."""
     return setting if _is_accuracy(found, setting) else f"{setting} (MSE)"
 
 
-def _is_accuracy(found: Sequence[Result], setting: str) -> bool:
+def _is_accuracy(found: Sequence[StudyResult], setting: str) -> bool:
     return all(each.is_accuracy for each in found if each.setting == setting)
 
 

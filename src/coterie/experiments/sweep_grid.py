@@ -1,4 +1,4 @@
-"""Sweeps: a grid over settings, every combination for every strategy that has them."""
+"""Sweeps: every combination of some settings, for every strategy that has them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from coterie.storage.yaml_text import parse_yaml
 
 MAX_RUNS = 1000
 MAX_NAME = 40
-"""How many characters of a value stand in a folder's name."""
+"""The most characters of a value in a folder's name."""
 _INSTEAD = {
     "seed": "choose seeds with --seed and --seeds",
     "label": "choose strategies with --strategy",
@@ -28,23 +28,23 @@ _INSTEAD = {
 
 
 def parse_vary(texts: Sequence[str], changes: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Read `dotted.key=value,value,…` texts, each value written as in YAML."""
+    """Read `dotted.key=value,value,…` texts, where each value is YAML."""
     varied: dict[str, list[Any]] = {}
     for text in texts:
         key, equals, values = text.partition("=")
         key = key.strip()
         if not equals or not key:
             raise ConfigError(
-                f"--vary {text}: write it as dotted.key=value,value,…, such as "
+                f"--vary {text}: expected dotted.key=value,value,…, such as "
                 "training.learning_rate=0.001,0.0003."
             )
         if key in _INSTEAD:
             raise ConfigError(f"--vary {key}: {_INSTEAD[key]} instead.")
         if key in varied:
-            raise ConfigError(f"--vary {key} is given twice; name all its values at once.")
+            raise ConfigError(f"--vary {key} is given twice. Give all its values in one --vary.")
         if key in changes:
             raise ConfigError(
-                f"'{key}' is both varied and set to {changes[key]!r}; do one of them."
+                f"'{key}' is varied and also set to {changes[key]!r}. Remove one of the two."
             )
         varied[key] = _parse_values(text, values)
     return varied
@@ -56,15 +56,15 @@ def _parse_values(text: str, values: str) -> list[Any]:
         parsed = parse_yaml(f"[{values}]")
     except ValueError:
         raise ConfigError(
-            f"--vary {text}: the values are not valid YAML; write them as value,value,…, such as "
+            f"--vary {text}: the values are not valid YAML. Write them as value,value,…, such as "
             "1,5,10 or [0, 90],[0, 180]."
         ) from None
     if not isinstance(parsed, list) or not parsed:
-        raise ConfigError(f"--vary {text}: there are no values; write them as value,value,….")
+        raise ConfigError(f"--vary {text}: there are no values. Write them as value,value,…")
     return parsed
 
 
-def grid(
+def plan_sweep(
     preset: Preset,
     labels: Sequence[str] | None,
     seeds: Sequence[int],
@@ -74,12 +74,12 @@ def grid(
 ) -> tuple[list[RunConfig], list[str]]:
     """Return the configuration and the folder's name of every run.
 
-    A strategy that lacks an option runs once, not once per value. Seeds vary slowest, and runs on
-    the same data follow one another.
+    A strategy that lacks an option runs once, not once per value. Seeds vary slowest. Runs on the
+    same data follow one another.
     """
     variants = preset.compared(labels)
     _check_number(variants, varied, len(seeds))
-    # One run with the first values finds keys that do not exist, and options that nobody has.
+    # Planning with the first values finds unknown keys, and options that no strategy has.
     first = {key: values[0] for key, values in varied.items()}
     preset.runs(labels, seeds[:1], {**changes, **first}, scale=scale)
     configs = [
@@ -92,29 +92,29 @@ def grid(
     ]
     _check_distinct(configs, varied)
     configs.sort(key=lambda config: config.seed)
-    places = {key: n for n, key in enumerate(dict.fromkeys(map(scenario_key, configs)))}
-    configs.sort(key=lambda config: places[scenario_key(config)])
+    positions = {key: n for n, key in enumerate(dict.fromkeys(map(scenario_key, configs)))}
+    configs.sort(key=lambda config: positions[scenario_key(config)])
     return configs, _unique([_name(config, list(varied)) for config in configs])
 
 
-def value_of(config: RunConfig, key: str) -> str | None:
-    """Return a setting as text; None if the configuration does not have it."""
+def setting_text(config: RunConfig, key: str) -> str | None:
+    """Return a setting as text; None if the configuration lacks it."""
     place: Any = config.model_dump(mode="json")
     for part in key.split("."):
         if not isinstance(place, dict) or part not in place:
             return None
         place = place[part]
-    return written(place)
+    return one_line_yaml(place)
 
 
-def written(value: Any) -> str:
-    """Write a value as YAML in one line; 5.0 as 5."""
+def one_line_yaml(value: Any) -> str:
+    """Return a value as YAML in one line; 5.0 as 5."""
     text = yaml.safe_dump(_plain(value), default_flow_style=True, width=math.inf)
     return str(text).removesuffix("...\n").strip()
 
 
 def _plain(value: Any) -> Any:
-    """Return a value with whole numbers for floats that are whole."""
+    """Return a value in which whole floats are integers."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return int(value)
     return [_plain(item) for item in value] if isinstance(value, list) else value
@@ -137,19 +137,19 @@ def _check_number(
     if count > MAX_RUNS:
         sizes = " × ".join(f"{len(values)} of {key}" for key, values in varied.items())
         raise ConfigError(
-            f"This sweep would be {count:,} runs ({sizes}, {len(variants)} strategies, {num_seeds} "
-            f"seeds); at most {MAX_RUNS:,} are possible. Vary less, or split it into several."
+            f"This sweep has {count:,} runs ({sizes}, {len(variants)} strategies, {num_seeds} "
+            f"seeds), but at most {MAX_RUNS:,} are possible. Vary less, or split it into several."
         )
 
 
 def _check_distinct(configs: Sequence[RunConfig], varied: Mapping[str, list[Any]]) -> None:
-    """Refuse values that mean the same, such as 1 and 1.0."""
+    """Refuse values that are equal, such as 1 and 1.0."""
     for key, values in varied.items():
-        different = {value_of(config, key) for config in configs} - {None}
+        different = {setting_text(config, key) for config in configs} - {None}
         if len(different) < len(values):
-            given = ", ".join(map(written, values))
+            given = ", ".join(map(one_line_yaml, values))
             raise ConfigError(
-                f"--vary {key}: two of the values {given} are the same; name it once."
+                f"--vary {key}: two of the values {given} are equal. Give each value once."
             )
 
 
@@ -158,7 +158,7 @@ def _name(config: RunConfig, keys: Sequence[str]) -> str:
     last = [key.rpartition(".")[2] for key in keys]
     parts = [config.label]
     for key, short in zip(keys, last, strict=True):
-        value = value_of(config, key)
+        value = setting_text(config, key)
         if value is not None:
             readable = re.sub(r"[^\w.+-]+", "_", value).strip("_")[:MAX_NAME]
             parts.append(f"{short if last.count(short) == 1 else key}={readable}")
@@ -166,7 +166,7 @@ def _name(config: RunConfig, keys: Sequence[str]) -> str:
 
 
 def _unique(names: Sequence[str]) -> list[str]:
-    """Number names that would otherwise be the same, such as of long lists."""
+    """Number names that are equal, such as of long lists."""
     seen: dict[str, int] = {}
     result = []
     for name in names:

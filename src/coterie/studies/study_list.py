@@ -1,4 +1,4 @@
-"""The studies there are, by name."""
+"""All studies, by name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STUDIES: dict[str, Study] = {study.name: study for study in (KIN, PAPERS)}
 
 
 def find_study(name: str) -> Study:
-    """Return a study; an unknown name is a ConfigError that names the nearest."""
+    """Return a study; raise a ConfigError with the nearest name if it does not exist."""
     if name not in STUDIES:
         raise ConfigError(f"There is no study '{name}'.{suggest(name, STUDIES)}")
     return STUDIES[name]

@@ -1,4 +1,4 @@
-"""What the runs of a study reached, one row per setting and run."""
+"""The results of a study: one row per setting and run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from coterie.attacks.poison_settings import PoisonSettings
 from coterie.data.drift import NoDrift
 from coterie.errors import CoterieError, StorageError
 from coterie.experiments.config import RunConfig
-from coterie.experiments.experiment import EXPERIMENT, Experiment
+from coterie.experiments.experiment import Experiment
+from coterie.experiments.experiment_file import EXPERIMENT
 from coterie.experiments.run_folder import RunFolder
 from coterie.experiments.run_summary import RunSummary
 from coterie.results.analyses.columns import by_round, columns, mean, of_all_peers
@@ -31,22 +32,22 @@ from coterie.storage.files import explain_errors
 from coterie.studies.base import Setting, Study
 
 LOCAL = "local"
-"""The label of training alone, which nobody should do better than."""
+"""The label of training without merging, which every strategy should beat."""
 HARM = 0.02
-"""How much worse than alone counts as harm: two points of accuracy, or 2% of a squared error."""
+"""How much worse than Local counts as harm: two points of accuracy, or 2% of a squared error."""
 EARLY = (10, 20)
-"""The rounds around which it is measured who has found its own cluster."""
+"""The rounds around which the share of models from the own cluster is measured."""
 AROUND = 2
 WINDOW = 10
-"""How many rounds before a shift count as the level before it."""
+"""The number of rounds before a shift whose mean is the level before it."""
 Values: TypeAlias = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Result:
-    """What one run reached; accuracies and shares between 0 and 1; NaN: unknown, or there is none.
+class StudyResult:
+    """The results of one run; accuracies and shares between 0 and 1; NaN: unknown or undefined.
 
-    All but traffic and time is of honest peers only.
+    All except traffic and time are means over honest peers only.
     """
 
     setting: str
@@ -57,59 +58,61 @@ class Result:
     peers: int
     is_accuracy: bool
     test: float
-    """Accuracy, or squared error, of each peer's best model, at the end."""
+    """Accuracy, or squared error, of the peers' best models at the end."""
     test_other: float
-    """The same with the other rule of what may become the best model."""
+    """The same by the other rule for the best model."""
     harmed: float
-    """The share of peers that end worse than alone, by more than `HARM`, with the same seed."""
+    """The share of peers that end worse than Local with the same seed, by more than `HARM`."""
     lost: float
-    """Among poisoned peers: what honest ones lose, of the poisoned cluster if only one is, against
-    the same strategy and seed without poison; mean over peers."""
+    """With poisoned peers: the mean loss of honest peers, compared with the same strategy and seed
+    without poison. If only one cluster is poisoned, only its peers count."""
     own_cluster_10: float
-    """The share of fetched models that came from the own cluster, around round 10."""
+    """The share of fetched models that are from the own cluster, around round 10."""
     own_cluster_20: float
     never_fetched: float
-    """The share of peers whose model nobody ever fetched."""
+    """The share of peers whose model was never fetched."""
     over_time: float
-    """Under drift: the mean over all rounds with a test."""
+    """Under drift: the mean test result over all rounds with a test."""
     drop: float
-    """Under drift: how much validation falls at a shift, mean over shifts."""
+    """Under drift: how much validation drops at a shift, mean over shifts."""
     recovery_rounds: float
-    """Under drift: rounds until 95% of it are regained, mean over the shifts after which it was."""
+    """Under drift: rounds to regain 95%, mean over the shifts after which this was reached."""
     models_per_peer: float
     """Sent and received."""
     cpu_seconds: float
-    """Of a round: the median, since rounds with tests take longer."""
+    """The median of a round, because rounds with tests take longer."""
 
 
 @dataclass(frozen=True)
 class _Finished:
-    """A finished run, with the last tests and the clusters of its peers, (K,)."""
+    """A finished run, with the last test and the cluster of each peer, (K,)."""
 
-    result: Result
+    result: StudyResult
     tests: Values
     clusters: Values
     poison: PoisonSettings
 
 
-def results(study: Study, folder: Path, problems: list[str]) -> list[Result]:
-    """Return the results of all finished runs of a study, in the study's order."""
-    places = dict.fromkeys(setting.place for setting in study.settings)
-    finished = {place: _finished(folder / place, problems) for place in places}
+def read_results(study: Study, folder: Path, problems: list[str]) -> list[StudyResult]:
+    """Return the results of all finished runs, in the study's order."""
+    names = dict.fromkeys(setting.folder_name for setting in study.settings)
+    finished = {name: _finished(folder / name, problems) for name in names}
     return [
-        each for setting in study.settings for each in _results_of(setting, finished[setting.place])
+        each
+        for setting in study.settings
+        for each in _results_of(setting, finished[setting.folder_name])
     ]
 
 
-def _results_of(setting: Setting, finished: dict[tuple[str, int], _Finished]) -> list[Result]:
+def _results_of(setting: Setting, finished: dict[tuple[str, int], _Finished]) -> list[StudyResult]:
     found = []
     for label in setting.labels:
         for (name, seed), run in finished.items():
             if name != label:
                 continue
             harmed = math.nan
-            if (alone := finished.get((LOCAL, seed))) and label != LOCAL:
-                harmed = harmed_share(run.tests, alone.tests, is_accuracy=run.result.is_accuracy)
+            if (local := finished.get((LOCAL, seed))) and label != LOCAL:
+                harmed = harmed_share(run.tests, local.tests, is_accuracy=run.result.is_accuracy)
             clean = finished.get((label.removesuffix(f"-{run.poison.kind}"), seed))
             lost = _lost(run, clean) if clean is not None and clean is not run else math.nan
             about = replace(run.result, setting=setting.name, group=setting.group)
@@ -117,58 +120,55 @@ def _results_of(setting: Setting, finished: dict[tuple[str, int], _Finished]) ->
     return found
 
 
-def harmed_share(ours: Values, alone: Values, *, is_accuracy: bool) -> float:
-    """Return the share of peers that ended clearly worse than they would have alone."""
-    worse = alone - ours > HARM if is_accuracy else ours > alone * (1 + HARM)
-    return mean(np.where(np.isnan(ours) | np.isnan(alone), np.nan, worse))
+def harmed_share(ours: Values, local: Values, *, is_accuracy: bool) -> float:
+    """Return the share of peers that end worse than Local by more than `HARM`."""
+    worse = local - ours > HARM if is_accuracy else ours > local * (1 + HARM)
+    return mean(np.where(np.isnan(ours) | np.isnan(local), np.nan, worse))
 
 
 def _lost(poisoned: _Finished, clean: _Finished) -> float:
-    """Return how much worse honest peers are than without poison; poisoned ones have no tests."""
+    """Return how much worse honest peers are than without poison; poisoned peers have no tests."""
     sign = 1.0 if clean.result.is_accuracy else -1.0
     cluster = poisoned.poison.cluster
-    concerned = np.full(len(clean.tests), True) if cluster is None else clean.clusters == cluster
-    return mean(sign * (clean.tests - poisoned.tests)[concerned])
+    affected = np.full(len(clean.tests), True) if cluster is None else clean.clusters == cluster
+    return mean(sign * (clean.tests - poisoned.tests)[affected])
 
 
 def _finished(folder: Path, problems: list[str]) -> dict[tuple[str, int], _Finished]:
-    """Return the finished runs of a folder by label and seed; others are problems to tell."""
+    """Return the finished runs of a folder by label and seed; add errors to `problems`."""
     if not (folder / EXPERIMENT).exists():
         return {}
 
-    def tell(error: CoterieError) -> None:
-        problems.append(str(error))
-
     found = {}
     try:
-        runs = Experiment.open(folder, tell).runs
+        runs = Experiment.open(folder, problems).runs
     except CoterieError as error:
-        tell(error)
+        problems.append(str(error))
         return {}
     for run in runs:
         try:
-            if (outcome := run.read_summary()) is not None:
-                found[run.config.label, run.config.seed] = _read(run, outcome)
+            if (summary := run.read_summary()) is not None:
+                found[run.config.label, run.config.seed] = _read(run, summary)
         except StorageError as error:
-            tell(error)
+            problems.append(str(error))
     return dict(sorted(found.items(), key=lambda item: item[0][1]))
 
 
-def _read(run: RunFolder, outcome: RunSummary) -> _Finished:
+def _read(run: RunFolder, summary: RunSummary) -> _Finished:
     config = run.config
     metrics = run.metrics
-    measure = "accuracy" if outcome.is_accuracy else "loss"
+    measure = "accuracy" if summary.is_accuracy else "loss"
     early = [_own_cluster(run, number) for number in EARLY]
     timings = columns(run.timings)
-    result = Result(
+    result = StudyResult(
         setting="",
         group="",
         strategy=config.label,
         seed=config.seed,
         rounds=config.rounds,
         peers=config.peers.count,
-        is_accuracy=outcome.is_accuracy,
-        test=outcome.mean,
+        is_accuracy=summary.is_accuracy,
+        test=summary.mean,
         test_other=mean(_last(metrics, f"test_{measure}_other", config.peers.count)),
         harmed=math.nan,
         lost=math.nan,
@@ -176,7 +176,7 @@ def _read(run: RunFolder, outcome: RunSummary) -> _Finished:
         own_cluster_20=early[1],
         never_fetched=_never_fetched(run),
         **_under_drift(config, metrics, measure),
-        models_per_peer=outcome.models_per_peer,
+        models_per_peer=summary.models_per_peer,
         cpu_seconds=_median(timings["cpu_seconds"][timings["round"] > 0]),
     )
     tests, clusters = (
@@ -186,7 +186,7 @@ def _read(run: RunFolder, outcome: RunSummary) -> _Finished:
 
 
 def _last(metrics: pa.Table, column: str, num_peers: int) -> Values:
-    """Return what each peer had in the last round, (K,); NaN where nothing was measured."""
+    """Return each peer's value in the last round, (K,); NaN if it was not measured."""
     values = np.full(num_peers, np.nan)
     if column in metrics.column_names:
         last = metrics.filter(pc.equal(metrics["round"], pc.max(metrics["round"])))
@@ -211,7 +211,7 @@ def _never_fetched(run: RunFolder) -> float:
 
 
 def _under_drift(config: RunConfig, metrics: pa.Table, measure: str) -> dict[str, float]:
-    """Return the mean over time, the drop at a shift and the time to recover, if data drift."""
+    """Return the columns about drift: mean over time, drop at a shift, rounds to recover."""
     unknown = dict.fromkeys(("over_time", "drop", "recovery_rounds"), math.nan)
     if isinstance(config.drift, NoDrift):
         return unknown
@@ -228,10 +228,10 @@ def _median(values: Values) -> float:
     return float(np.median(values)) if len(values) else math.nan
 
 
-def csv_text(found: Sequence[Result]) -> str:
-    """Return the results as CSV; what is unknown is empty."""
+def csv_text(found: Sequence[StudyResult]) -> str:
+    """Return the results as CSV; unknown values are empty."""
     file = io.StringIO()
-    writer = csv.DictWriter(file, [each.name for each in fields(Result)], lineterminator="\n")
+    writer = csv.DictWriter(file, [each.name for each in fields(StudyResult)], lineterminator="\n")
     writer.writeheader()
     for result in found:
         writer.writerow({key: _written(value) for key, value in asdict(result).items()})
@@ -244,9 +244,9 @@ def _written(value: object) -> object:
     return value
 
 
-def read_csv(path: Path) -> list[Result]:
-    """Read what `csv_text` wrote."""
-    adapter = TypeAdapter(Result)
+def read_csv(path: Path) -> list[StudyResult]:
+    """Read results that `csv_text` wrote."""
+    adapter = TypeAdapter(StudyResult)
     try:
         with explain_errors(f"read {path}"), path.open(newline="") as file:
             rows = [
@@ -254,6 +254,4 @@ def read_csv(path: Path) -> list[Result]:
             ]
         return [adapter.validate_python(row) for row in rows]
     except (ValidationError, csv.Error, UnicodeDecodeError):
-        raise StorageError(
-            f"{path} is damaged: it is not the table of a study's results."
-        ) from None
+        raise StorageError(f"{path} is damaged: expected the results.csv of a study.") from None

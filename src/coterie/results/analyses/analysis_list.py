@@ -1,4 +1,4 @@
-"""All analyses by name: what each reads, and what of it is shown."""
+"""All analyses, with the columns that are shown."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from coterie.results.analyses.unfetched import never_fetched, unfetched_at_the_e
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownColumn:
     """How a column of a summary is shown."""
 
     title: str
@@ -31,31 +31,31 @@ class Shown:
     digits: int = 2
     with_interval: bool = True
     instead_of: str | None = None
-    """Shown only where this column is unknown."""
+    """The column is shown only if this other column is unknown."""
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """A table of details per run, summed up in a few rows."""
+    """A table of details per run, and its summary in a few rows."""
 
     name: str
     title: str
     detail: Callable[[RunFolder, int], pa.Table]
-    """From the tables of a run, and the number of rounds to average over; empty: not there."""
+    """Of a run, with the number of rounds to average over; empty if it has no such data."""
     summary: Callable[[pa.Table, int], pa.Table]
     keys: tuple[str, ...]
-    """The columns of the summary that say what a row is about."""
-    shown: Mapping[str, Shown]
-    """The columns of the summary that people see; files hold all of them."""
+    """The columns of the summary that identify a row."""
+    shown: Mapping[str, ShownColumn]
+    """The columns of the summary that are printed; files have all columns."""
     missing: str
-    """Why a run may have no details, and what to do."""
+    """Why a run may have no details, and what to do about it."""
 
 
-def _percent(title: str) -> Shown:
-    return Shown(f"{title} %", scale=100.0, digits=1)
+def _percent(title: str) -> ShownColumn:
+    return ShownColumn(f"{title} %", scale=100.0, digits=1)
 
 
-_NOBODY_MERGED = "No peer has received another's model yet, or the strategies do not exchange any."
+_NO_EXCHANGE = "No peer has received a model of another peer yet, or these strategies send none."
 
 ANALYSES = (
     Analysis(
@@ -65,11 +65,11 @@ ANALYSES = (
         similarity_at_the_end,
         ("metric",),
         {
-            "own_cluster": Shown("own cluster", digits=4),
-            "other_clusters": Shown("others", digits=4),
-            "separation": _percent("told apart"),
+            "own_cluster": ShownColumn("own cluster", digits=4),
+            "other_clusters": ShownColumn("others", digits=4),
+            "separation": _percent("separation"),
         },
-        "Nobody was watched. Name peers when running, such as --set 'watch.peers=[0, 1]'.",
+        "No peers were watched. Choose peers when you run it, such as --set 'watch.peers=[0, 1]'.",
     ),
     Analysis(
         "fetched",
@@ -82,7 +82,7 @@ ANALYSES = (
             "weight_share": _percent("of the weight"),
             "chance": _percent("by chance"),
         },
-        _NOBODY_MERGED,
+        _NO_EXCHANGE,
     ),
     Analysis(
         "neighbours",
@@ -93,9 +93,9 @@ ANALYSES = (
         {
             "precision": _percent("precision"),
             "recall": _percent("recall"),
-            "num_neighbours": Shown("neighbours", digits=1),
+            "num_neighbours": ShownColumn("neighbours", digits=1),
         },
-        "None of the strategies keeps a list of neighbours; pens, for one, does.",
+        "No strategy here keeps a list of neighbours, as pens and panm do.",
     ),
     Analysis(
         "clusters",
@@ -106,23 +106,23 @@ ANALYSES = (
         clusters_at_the_end,
         (),
         {
-            "adjusted_rand_index": Shown("adjusted Rand index", digits=3),
-            "over_time": Shown("mean over time", digits=3),
-            "num_peers": Shown("peers", digits=0),
+            "adjusted_rand_index": ShownColumn("adjusted Rand index", digits=3),
+            "over_time": ShownColumn("mean over time", digits=3),
+            "num_peers": ShownColumn("peers", digits=0),
         },
-        _NOBODY_MERGED,
+        _NO_EXCHANGE,
     ),
     Analysis(
         "unfetched",
-        "peers whose models nobody ever took",
+        "peers whose models were never fetched",
         lambda run, window: never_fetched(run.table("exchanges"), run.table("metrics")),
         unfetched_at_the_end,
         (),
         {
             "share_never_fetched": _percent("never fetched"),
-            "all_fetched_by_round": Shown("none left by round", digits=0),
+            "all_fetched_by_round": ShownColumn("none left by round", digits=0),
         },
-        _NOBODY_MERGED,
+        _NO_EXCHANGE,
     ),
     Analysis(
         "merges",
@@ -134,9 +134,9 @@ ANALYSES = (
             "accuracy_before": _percent("before"),
             "accuracy_merged": _percent("merged"),
             "accuracy_trained": _percent("trained"),
-            "loss_before": Shown("loss before", digits=3, instead_of="accuracy_before"),
-            "loss_merged": Shown("loss merged", digits=3, instead_of="accuracy_merged"),
-            "loss_trained": Shown("loss trained", digits=3, instead_of="accuracy_trained"),
+            "loss_before": ShownColumn("loss before", digits=3, instead_of="accuracy_before"),
+            "loss_merged": ShownColumn("loss merged", digits=3, instead_of="accuracy_merged"),
+            "loss_trained": ShownColumn("loss trained", digits=3, instead_of="accuracy_trained"),
         },
         "No round after the initial training has been recorded yet.",
     ),
@@ -147,20 +147,20 @@ ANALYSES = (
         recovery_per_shift,
         ("shift",),
         {
-            "level_before": Shown("before", digits=3),
-            "drop": Shown("drop", digits=3),
-            "drop_after_round": Shown("after a round", digits=3),
-            "rounds_to_95": Shown("rounds to 95%", digits=1),
-            "rounds_to_100": Shown("to 100%", digits=1),
-            "mean_level": Shown("mean over time", digits=3),
+            "level_before": ShownColumn("before", digits=3),
+            "drop": ShownColumn("drop", digits=3),
+            "drop_after_round": ShownColumn("after a round", digits=3),
+            "rounds_to_95": ShownColumn("rounds to 95%", digits=1),
+            "rounds_to_100": ShownColumn("to 100%", digits=1),
+            "mean_level": ShownColumn("mean over time", digits=3),
         },
-        "There is no drift in these runs, or none was reached yet. Use a preset with drift, such "
+        "These runs have no drift, or have not reached a shift yet. Use a preset with drift, such "
         "as digits-drift, or --set 'drift={kind: random, every: 20}'.",
     ),
 )
 
 
 def details(analysis: Analysis, run: RunFolder, window: int) -> pa.Table:
-    """Return the details of one run, with what peers had communicated by then; perhaps empty."""
+    """Return the details of one run, with the communication so far; may be empty."""
     table = with_cluster_names(analysis.detail(run, window), run.cluster_names)
     return with_communication(table, run.table("metrics"))

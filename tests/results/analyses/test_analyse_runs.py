@@ -19,7 +19,13 @@ from coterie.data.scenario import PeerSettings
 from coterie.errors import ConfigError, StorageError
 from coterie.experiments.config import RunConfig
 from coterie.experiments.run_folder import RunFolder
-from coterie.results.analyses.over_runs import as_json, choose, console_table, save, study
+from coterie.results.analyses.analyse_runs import (
+    analyse_runs,
+    as_json,
+    choose_analyses,
+    console_table,
+    save_details,
+)
 from coterie.runtime.recorder import Recorder
 from coterie.runtime.round import Round
 from coterie.strategies.strategy import GroundTruth
@@ -70,7 +76,7 @@ def runs(tmp_path):
 
 
 def test_mean_and_interval_over_seeds(runs):
-    (result,), missing = study(runs, choose("fetched"), 10)
+    (result,), missing = analyse_runs(runs, choose_analyses("fetched"), 10)
     assert missing == []
     one, other = result.rows
     assert (one.label, one.seeds, other.label, other.seeds) == ("a", (0, 1), "b", (0,))
@@ -85,7 +91,7 @@ def test_mean_and_interval_over_seeds(runs):
 
 
 def test_what_nobody_recorded_is_named_with_what_to_do(runs):
-    results, missing = study(runs, choose(None), 10)
+    results, missing = analyse_runs(runs, choose_analyses(None), 10)
     assert [result.analysis.name for result in results] == ["fetched", "merges"]
     texts = {analysis.name: analysis.missing for analysis in missing}
     assert "watch.peers" in texts["similarity"]
@@ -94,7 +100,7 @@ def test_what_nobody_recorded_is_named_with_what_to_do(runs):
 
 
 def test_tables_for_people(runs):
-    (result,), _ = study(runs, choose("fetched"), 10)
+    (result,), _ = analyse_runs(runs, choose_analyses("fetched"), 10)
     console = Console(width=120, file=io.StringIO())
     console.print(console_table(result))
     text = console.file.getvalue()
@@ -109,14 +115,14 @@ def test_losses_stand_in_for_accuracies_where_there_are_no_classes(tmp_path, acc
     moments = [f"validation_accuracy_{moment}" for moment in ("before", "merged", "trained")]
     rows = [{"round": n, **dict.fromkeys(moments, accuracy)} for n in range(3)]
     pq.write_table(recorded("metrics", rows), run.folder / "metrics.parquet")
-    (result,), _ = study([run], choose("merges"), 10)
+    (result,), _ = analyse_runs([run], choose_analyses("merges"), 10)
     titles = [str(column.header) for column in console_table(result).columns]
     assert ("loss merged" in titles) == math.isnan(accuracy)
     assert ("merged %" in titles) != math.isnan(accuracy)
 
 
 def test_json_has_null_for_what_is_unknown(runs):
-    results, _ = study(runs, choose("fetched"), 10)
+    results, _ = analyse_runs(runs, choose_analyses("fetched"), 10)
     answer = json.loads(as_json(results))
     assert answer["fetched"][1]["strategy"] == "b"
     assert answer["fetched"][1]["precision"] == {"mean": 0.5, "interval": None}
@@ -125,8 +131,8 @@ def test_json_has_null_for_what_is_unknown(runs):
 
 @pytest.mark.parametrize("as_csv", [True, False])
 def test_saved_tables_hold_every_round(runs, tmp_path, as_csv):
-    results, _ = study(runs, choose("fetched"), 10)
-    (path,) = save(results, tmp_path / "new" / "folder", as_csv=as_csv)
+    results, _ = analyse_runs(runs, choose_analyses("fetched"), 10)
+    (path,) = save_details(results, tmp_path / "new" / "folder", as_csv=as_csv)
     if as_csv:
         header, *lines = path.read_text().splitlines()
         assert header.startswith('"strategy","seed","round","cluster","cluster_name",')
@@ -160,7 +166,7 @@ def printed(result):
 
 def test_clusters_are_named_everywhere_and_keep_their_numbers(tmp_path):
     run = merged(tmp_path / "a0", 0, ("0°", "90°"))
-    (result,), _ = study([run], choose("merges"), 10)
+    (result,), _ = analyse_runs([run], choose_analyses("merges"), 10)
     assert [row.keys for row in result.rows] == [
         {"cluster": "all", "cluster_name": "all"},
         {"cluster": "0", "cluster_name": "0°"},
@@ -183,7 +189,7 @@ def test_clusters_whose_names_differ_by_seed_are_numbered_in_means(tmp_path):
         merged(tmp_path / "a1", 1, ("labels 5, 6", "labels 7, 8")),
         merged(tmp_path / "b0", 0, ("left", "right"), "b"),
     ]
-    (result,), _ = study(runs, choose("merges"), 10)
+    (result,), _ = analyse_runs(runs, choose_analyses("merges"), 10)
     names = [(row.label, row.keys["cluster_name"]) for row in result.rows]
     assert names == [
         ("a", "all"), ("a", "cluster 0"), ("a", "cluster 1"),
@@ -195,20 +201,20 @@ def test_clusters_whose_names_differ_by_seed_are_numbered_in_means(tmp_path):
 def test_every_analysis_is_explained():
     page = (Path(__file__).parents[3] / "docs" / "analyses.md").read_text()
     headings = [line.removeprefix("## ") for line in page.splitlines() if line.startswith("## ")]
-    assert headings == [analysis.name for analysis in choose(None)]
+    assert headings == [analysis.name for analysis in choose_analyses(None)]
 
 
 def test_an_unknown_analysis_is_refused():
     with pytest.raises(ConfigError, match=r"no analysis 'fetch'\. Did you mean 'fetched'"):
-        choose("merges,fetch")
+        choose_analyses("merges,fetch")
 
 
 def test_a_run_that_has_not_begun_does_not_stop_the_others(runs, tmp_path):
     new = a_run(tmp_path / "new", "new")
-    (result,), _ = study([new, *runs], choose("fetched"), 10)
+    (result,), _ = analyse_runs([new, *runs], choose_analyses("fetched"), 10)
     assert {row.label for row in result.rows} == {"a", "b"}
-    with pytest.raises(StorageError, match="Nothing has been recorded"):
-        study([new], choose(None), 10)
+    with pytest.raises(StorageError, match="has no recorded round yet"):
+        analyse_runs([new], choose_analyses(None), 10)
 
 
 def test_only_rounds_that_are_recorded_in_full_count(tmp_path):
