@@ -216,8 +216,8 @@ def test_runs_that_are_older_than_a_column_can_be_read(tmp_path, make_simulation
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"poison.share": None}, "say how many peers are poisoned, either by share or by count"),
-        ({"poison.count": 2}, "either by share or by count"),
+        ({"poison.share": None}, "give the number of poisoned peers, either as share or as count"),
+        ({"poison.count": 2}, "either as share or as count"),
         ({"poison.share": 1.5}, "poison.share = 1.5 cannot be used"),
         ({"poison.from_round": 0}, "poison.from_round = 0 cannot be used"),
         ({"poison.kind": "signflip"}, "poison.kind = 'signflip' cannot be used"),
