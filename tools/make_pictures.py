@@ -67,7 +67,7 @@ PHOTOGRAPHS = (
     Photograph("heatmap", "mine", "heatmap", (("Strategy", "dac"),)),
     Photograph("graph", "mine", "graph", (("Strategy", "dac"),)),
     Photograph("recovery", "mine", "recovery"),
-    Photograph("beliefs", "mine", "beliefs", (("Strategy", "dac"),)),
+    Photograph("estimates", "mine", "estimates", (("Strategy", "dac"),)),
     Photograph(
         "similarity",
         "mine",
@@ -150,14 +150,14 @@ def photograph_report(started: Any, folder: Path, run: str) -> None:
 
 
 def photograph_top(started: Any, folder: Path) -> None:
-    """Photograph the top of the demo's report, with few colours to keep it small."""
+    """Photograph the top of the demo's report; fewer colours would merge those of strategies."""
     page = _report(started, folder, "demo")
     curves = page.locator("#curves")
     curves.locator(".picture .scatterlayer path").first.wait_for()
     box = curves.bounding_box()
     page.set_viewport_size({"width": WIDTH, "height": int(box["y"] + box["height"])})
     page.wait_for_timeout(500)
-    save_picture(page.screenshot(), TOP, num_colours=64)
+    save_picture(page.screenshot(), TOP, num_colours=256)
 
 
 def _report(started: Any, folder: Path, run: str) -> Any:

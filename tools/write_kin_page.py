@@ -16,7 +16,7 @@ from pathlib import Path
 
 from coterie.cli.options import named_strategies
 from coterie.errors import CoterieError
-from coterie.reports.table_formats import markdown
+from coterie.reports.table_formats import render_markdown
 from coterie.storage.files import write_text
 from coterie.studies.catalogue import STUDIES
 from coterie.studies.tables import NUMBERS, group_sheets
@@ -68,7 +68,7 @@ def _pictures(names: Sequence[str], drawn: set[str]) -> list[str]:
 def _tables(group: str, kept: Sequence[KeptSetting]) -> list[str]:
     results = [one for each in kept for one in each.results]
     numbers = SHOWN if group == overview.MAIN else SHOWN_ELSEWHERE
-    return [markdown(each) for each in group_sheets(results, group, numbers)]
+    return [render_markdown(each) for each in group_sheets(results, group, numbers)]
 
 
 def _made(kept: Sequence[KeptSetting]) -> list[str]:

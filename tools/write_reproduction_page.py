@@ -23,9 +23,9 @@ from coterie.experiments.experiment import EXPERIMENT, Experiment
 from coterie.experiments.presets import PRESETS, find_preset
 from coterie.experiments.published import published_tables
 from coterie.experiments.published.published_table import Comparison, PublishedTable
-from coterie.reports.comparison_tables import Sheet
-from coterie.reports.final_table import final_table
-from coterie.reports.papers_tables import summary_sheet
+from coterie.reports.comparison_tables import TextTable
+from coterie.reports.final_table import build_final_table
+from coterie.reports.papers_tables import build_summary_table
 from coterie.results.published_comparison import fewer_seeds
 from coterie.results.reproduction import MEAN, Reproduction, Row, judge, judge_figures, reached
 from coterie.storage.files import write_text
@@ -85,7 +85,7 @@ def page(folder: Path = KEPT) -> str:
     found = [reproduction(name, one) for name, one in kept]
     rows, figures = judge(found), judge_figures(found)
     missing = [name for name in _of_papers() if name not in {one.preset for _, one in kept}]
-    parts = [TITLE, *_summary(summary_sheet(rows, figures))]
+    parts = [TITLE, *_summary(build_summary_table(rows, figures))]
     parts += [f"![{CAPTION}](pictures/{NAME}.webp)\n", *_variants(found, rows)]
     parts += [EXPLANATIONS, _all_commands()]
     parts += [_section(name, one) for name, one in kept]
@@ -95,7 +95,7 @@ def page(folder: Path = KEPT) -> str:
     return "\n".join(parts)
 
 
-def _summary(sheet: Sheet) -> list[str]:
+def _summary(sheet: TextTable) -> list[str]:
     """Return the table that the page begins with, and its notes."""
     rows = [[*line.cells] for line in sheet.rows]
     table = markdown(sheet.header, rows, texts=("setting", "why"))
@@ -147,7 +147,7 @@ def _block(*commands: str) -> str:
 def _section(name: str, kept: Kept) -> str:
     outcomes = [run.outcome for run in kept.runs]
     published = published_tables().get(kept.preset)
-    table = final_table(kept.preset, outcomes, _comparison(kept, published))
+    table = build_final_table(kept.preset, outcomes, _comparison(kept, published))
     remarks = str(table.caption).splitlines() if table.caption else _unpublished(kept)
     software = ", ".join(f"{package} {version}" for package, version in kept.software.items())
     return "\n".join(

@@ -18,8 +18,8 @@ import coterie
 from coterie.errors import CoterieError, Interrupted
 from coterie.experiments.config import check_sizes, read_yaml
 from coterie.peer.peer_config import read_peer_config
-from coterie.reports.live.follower import Follower
-from coterie.reports.live.terminal import Lines, screen
+from coterie.reports.live.run_follower import RunFollower
+from coterie.reports.live.terminal_view import ChangeLines, render_screen
 from coterie.runtime.run_tables import SCHEMAS
 from fuzzing import damage
 from fuzzing.calling import Call, command, library
@@ -142,15 +142,15 @@ def _load(folder: Path) -> None:
 
 def _watch(folder: Path) -> None:
     """Look as `coterie watch --terminal` does, which would go on until the run has finished."""
-    follower, lines = Follower(folder), Lines()
+    follower, lines = RunFollower(folder), ChangeLines()
     file = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace")
     console = Console(file=file, width=80)
     for _ in range(2):
-        sight = follower.look()
-        if sight is not None:
-            for line in lines.new(sight):
+        snapshot = follower.take_snapshot()
+        if snapshot is not None:
+            for line in lines.describe_changes(snapshot):
                 console.print(line, soft_wrap=True, highlight=False, markup=False)
-            console.print(screen(sight, 80))
+            console.print(render_screen(snapshot, 80))
     if follower.has_ended:
         return
 

@@ -30,7 +30,10 @@ class Opened:
     def listen(self) -> None:
         """Note errors, and requests for anything but what is inside the file."""
         page = self.page
-        page.on("console", lambda told: self._note(told.type in ("error", "warning"), told.text))
+        page.on(
+            "console",
+            lambda message: self._note(message.type in ("error", "warning"), message.text),
+        )
         page.on("pageerror", lambda error: self._note(True, str(error)))
         page.on("request", lambda asked: self._note(not _is_inside(asked.url), asked.url[:200]))
 

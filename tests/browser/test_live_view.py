@@ -16,7 +16,7 @@ from watching_runs import create
 
 def said(page, text: str) -> None:
     """Wait until the page says something."""
-    page.locator("#live-words", has_text=text).wait_for(timeout=90_000)
+    page.locator("#live-status", has_text=text).wait_for(timeout=90_000)
 
 
 @contextmanager
@@ -29,7 +29,7 @@ def held_early(process: subprocess.Popen[str], run: Path) -> Iterator[None]:
     process.send_signal(signal.SIGSTOP)
     try:
         yield
-    finally:  # whatever happens: nobody else would wake it
+    finally:  # otherwise the run would stay stopped
         process.send_signal(signal.SIGCONT)
 
 
@@ -39,13 +39,13 @@ def test_a_run_is_followed_from_before_it_begins_until_its_end(browser, tmp_path
     page = browser.new_page(viewport={"width": 1400, "height": 900})
     faults: list[str] = []
     asked: list[str] = []
-    page.on("console", lambda told: faults.append(told.text))
+    page.on("console", lambda message: faults.append(message.text))
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.on("request", lambda request: asked.append(request.url))
     try:
         address = address_of(watcher)
         page.goto(address)
-        words = page.locator("#live-words")
+        words = page.locator("#live-status")
         said(page, "there is no such folder yet")
         create(folder, ["local", "dac"], [0], **{"rounds": 60, "strategy.fetches": 2})
         run = start("resume", folder, "--threads", 1)

@@ -10,10 +10,10 @@ from contextlib import suppress
 
 import pytest
 
-from coterie.reports.html.page_shell import page as make_page
+from coterie.reports.html.page_shell import render_page as make_page
 
 PLOTS = ("curves", "gains", "frontier", "recovery", "merge")
-MATRICES = ("heatmap", "beliefs")
+MATRICES = ("heatmap", "estimates")
 SHOWN = "button[aria-pressed=true], li:not(:has(button))"
 # What is drawn of a plot: lines, bars or pictures of cells.
 MARKS = ".scatterlayer path, .barlayer path, .heatmaplayer image"
@@ -81,7 +81,7 @@ def test_whiskers_stay_within_what_an_accuracy_can_be(open_page, digits):
     assert all(0 <= low < high <= 100 for low, high in bars)
 
 
-@pytest.mark.parametrize("name", ["heatmap", "graph", "beliefs"])
+@pytest.mark.parametrize("name", ["heatmap", "graph", "estimates"])
 def test_the_slider_moves_through_time_by_keyboard(open_page, digits, name):
     opened = open_page(digits)
     opened.page.locator(f"#{name}").scroll_into_view_if_needed()
@@ -254,7 +254,7 @@ def test_a_table_that_fits_gives_no_hint_and_is_no_stop_for_the_keyboard(open_pa
 
 def test_the_best_ends_for_their_cost_are_steps_with_a_name(open_page, digits):
     opened = open_page(digits)
-    steps = "highest end for this cost or less"
+    steps = "best final result at this cost or less"
     find = """name => document.querySelector("#frontier .picture").data
               .filter((trace) => trace.name === name).map((t) => [t.line.shape, t.x, t.y])"""
     [[shape, cost, level]] = opened.page.evaluate(find, steps)
@@ -295,7 +295,7 @@ def test_paper_has_every_figure_in_light_colours_and_within_its_width(open_unsee
 
 
 def test_chromium_prints_every_figure_from_the_command_line(browser_command, digits, tmp_path):
-    """Without anybody who scrolls: the colours of lines are in the file."""
+    """Without scrolling: the colours of lines are in the file."""
     target = tmp_path / "report.pdf"
     subprocess.run(
         [*browser_command, "--headless", "--disable-gpu", f"--user-data-dir={tmp_path / 'user'}",
@@ -318,8 +318,8 @@ def streams(content):
 def test_hostile_names_stay_text(open_page, digits, tmp_path):
     evil = "<img src=x onerror=\"document.title='hacked'\"></script><script>document.title='hacked'"
     text = digits.read_text(encoding="utf-8")
-    story = json.loads(re.search(r'id="story">(.*?)</script>', text, re.S)[1])
-    as_text = json.dumps(story)
+    data = json.loads(re.search(r'id="page-data">(.*?)</script>', text, re.S)[1])
+    as_text = json.dumps(data)
     for name in ("dac", "90°"):
         as_text = as_text.replace(json.dumps(name), json.dumps(evil))
     hostile = tmp_path / "hostile.html"
@@ -338,13 +338,13 @@ def test_newer_data_keep_what_the_reader_chose(open_page, digits):
     before = picture(opened, "curves")
     opened.page.evaluate(
         """() => {
-             const story = JSON.parse(document.getElementById("story").textContent);
-             const { test, validation } = story.subjects[0].views.curves.curves;
+             const pageData = JSON.parse(document.getElementById("page-data").textContent);
+             const { test, validation } = pageData.groups[0].views.curves.curves;
              for (const series of [...test, ...validation].flat()) {
                series.round.push(20);
                for (const key of ["mean", "low", "high"]) series[key].push(99);
              }
-             Coterie.show(story);
+             Coterie.show(pageData);
            }"""
     )
     assert picture(opened, "curves") != before

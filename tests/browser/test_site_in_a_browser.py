@@ -28,7 +28,7 @@ def visit(browser, site):
         size = {"width": width, "height": 900}
         contexts.append(browser.new_context(viewport=size, color_scheme=theme))
         page = contexts[-1].new_page()
-        page.on("console", lambda told: told.type == "error" and faults.append(told.text))
+        page.on("console", lambda message: message.type == "error" and faults.append(message.text))
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.on("request", lambda asked: _is_inside(asked.url) or faults.append(asked.url))
         page.goto(f"{site.as_uri()}/{name}")

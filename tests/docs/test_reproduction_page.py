@@ -18,7 +18,7 @@ from coterie.errors import ConfigError, StorageError
 from coterie.experiments.experiment import Experiment
 from coterie.experiments.presets import PRESETS
 from coterie.experiments.published import published_tables
-from coterie.reports.papers_tables import summary_sheet
+from coterie.reports.papers_tables import build_summary_table
 from coterie.results.read_reproductions import read_reproductions
 from coterie.results.reproduction import judge, judge_figures
 from coterie.runtime.run_tables import read_table
@@ -53,7 +53,7 @@ def test_page_begins_with_the_table_of_the_command(script):
     page = script.page()
     table = page[page.index("| published |") :].partition("\n\n")[0]
     kept = [script.reproduction(path.stem, script.read(path)) for path in KEPT.glob("*.json")]
-    sheet = summary_sheet(judge(kept), judge_figures(kept))
+    sheet = build_summary_table(judge(kept), judge_figures(kept))
     lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
     assert lines[0] == list(sheet.header)
     assert lines[2:] == [list(line.cells) for line in sheet.rows]

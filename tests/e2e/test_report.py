@@ -26,8 +26,8 @@ def copied(experiment, tmp_path):
 
 def told(target):
     text = target.read_text(encoding="utf-8")
-    inside = re.search(r'id="story">(.*?)</script>', text, re.S)
-    return json.loads(inside[1])["subjects"]
+    inside = re.search(r'id="page-data">(.*?)</script>', text, re.S)
+    return json.loads(inside[1])["groups"]
 
 
 def test_one_page_about_all_runs(experiment, tmp_path):
@@ -35,11 +35,11 @@ def test_one_page_about_all_runs(experiment, tmp_path):
     answer = coterie("report", experiment, "-o", target)
     assert answer.code == 0, answer
     assert f"4 runs are in {target}" in answer.out
-    [subject] = told(target)
-    assert subject["title"] == "digits: local, random"
-    problems = subject["views"]["summary"]["problems"]
+    [group] = told(target)
+    assert group["title"] == "digits: local, random"
+    problems = group["views"]["summary"]["problems"]
     assert all("no better than untrained" in each for each in problems), "after two rounds"
-    assert len(subject["views"]["gains"]["runs"]) == 2
+    assert len(group["views"]["gains"]["runs"]) == 2
     assert str(experiment) not in target.read_text(encoding="utf-8")
 
 
@@ -57,21 +57,21 @@ def test_damaged_tables_cost_only_what_they_would_show(copied, tmp_path):
     answer = coterie("report", copied, "-o", target)
     assert answer.code == 0, answer
     assert "metrics" in answer.err
-    [subject] = told(target)
-    problems = "\n".join(subject["views"]["summary"]["problems"])
+    [group] = told(target)
+    problems = "\n".join(group["views"]["summary"]["problems"])
     for part in ("'exchanges'", "'metrics'", "config.yaml"):
         assert part in problems
     assert str(copied) not in target.read_text(encoding="utf-8")
-    assert "missing" in subject["views"]["heatmap"]
-    assert [each["seed"] for each in subject["views"]["gains"]["runs"]] == [0]
+    assert "missing" in group["views"]["heatmap"]
+    assert [each["seed"] for each in group["views"]["gains"]["runs"]] == [0]
 
 
 def test_one_damaged_table_of_two_runs_leaves_the_other_in_the_figure(copied, tmp_path):
     (copied / "random-seed0" / "exchanges.parquet").write_bytes(b"no table")
     target = tmp_path / "report.html"
     assert coterie("report", copied, "-o", target).code == 0
-    [subject] = told(target)
-    assert [each["seed"] for each in subject["views"]["heatmap"]["runs"]] == [1]
+    [group] = told(target)
+    assert [each["seed"] for each in group["views"]["heatmap"]["runs"]] == [1]
 
 
 def test_a_run_that_has_not_finished_is_shown_as_far_as_it_got(copied, tmp_path):
@@ -98,6 +98,6 @@ def test_runs_of_several_folders_share_a_page(experiment, tmp_path):
     assert coterie("run", *SMALL, "--rounds", 1, "--seed", 5, "--out", other).code == 0
     target = tmp_path / "report.html"
     assert coterie("report", experiment, other, "-o", target).code == 0
-    [subject] = told(target)
-    labels = [each["label"] for each in subject["views"]["settings"]["strategies"]]
+    [group] = told(target)
+    labels = [each["label"] for each in group["views"]["settings"]["strategies"]]
     assert labels == ["local", f"random ({experiment.name})", "random (other)"]

@@ -14,7 +14,7 @@ from coterie.errors import ConfigError
 from coterie.experiments.presets import find_preset
 from coterie.experiments.run_summary import RunSummary
 from coterie.experiments.sweep import MAX_RUNS, grid, parse_vary, value_of, written
-from coterie.reports.sweep_tables import sweep_table, to_csv
+from coterie.reports.sweep_tables import build_sweep_table, format_csv
 from coterie.results.sweep_points import Trial, points, select
 
 DIGITS = find_preset("digits")
@@ -231,7 +231,7 @@ def cells(trials: list[Trial]) -> list[list[str]]:
     """Return the rows of the printed table."""
     found = points(trials)
     console = Console(width=200, file=io.StringIO(), force_terminal=False)
-    console.print(sweep_table("title", "strategy.tau", found, list(select(found).values())))
+    console.print(build_sweep_table("title", "strategy.tau", found, list(select(found).values())))
     lines = console.file.getvalue().splitlines()
     return [[c.strip() for c in line.strip("│┃").split("│")] for line in lines if "│" in line]
 
@@ -252,7 +252,7 @@ def test_the_table_is_strategies_by_values():
 
 def test_one_line_per_run_in_the_file():
     trials = [trial("dac", "1", 0.5, 0.4), trial("dac", "5", None), trial("local", None, 0.2)]
-    rows = list(csv.DictReader(io.StringIO(to_csv(trials))))
+    rows = list(csv.DictReader(io.StringIO(format_csv(trials))))
     assert [row["run"] for row in rows] == ["dac-1-0", "dac-5-0", "local-None-0"]
     assert [row["strategy.tau"] for row in rows] == ["1", "5", ""]
     assert [row["validation"] for row in rows] == ["0.5", "", "0.2"]

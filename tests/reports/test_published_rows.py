@@ -11,7 +11,7 @@ from rich.console import Console
 
 from coterie.experiments.published.published_table import Comparison, PublishedTable
 from coterie.experiments.run_summary import RunSummary
-from coterie.reports.final_table import final_table
+from coterie.reports.final_table import build_final_table
 
 
 def published(**changes: object) -> Comparison:
@@ -29,13 +29,13 @@ def published(**changes: object) -> Comparison:
 
 def rows(outcomes: list[RunSummary], comparison: Comparison | None) -> list[list[str]]:
     """Return the titles and the rows, without models, MB and seeds."""
-    table = final_table("title", outcomes, comparison)
+    table = build_final_table("title", outcomes, comparison)
     columns = [[str(column.header), *map(str, column.cells)] for column in table.columns]
     return [list(row[:-3]) for row in zip(*columns, strict=True)]
 
 
 def column(title: str, outcomes: list[RunSummary], comparison: Comparison) -> list[str]:
-    table = final_table("title", outcomes, comparison)
+    table = build_final_table("title", outcomes, comparison)
     [found] = [each for each in table.columns if each.header == title]
     return [str(cell) for cell in found.cells]
 
@@ -78,7 +78,7 @@ def test_the_best_is_the_best_of_what_is_shown():
     ]
     bold = {}
     for over in ("peers", "clusters"):
-        table = final_table("title", outcomes, published(mean_over=over))
+        table = build_final_table("title", outcomes, published(mean_over=over))
         labels = list(table.columns[0].cells)
         bold[over] = [a for a, row in zip(labels, table.rows, strict=True) if row.style]
     assert bold == {"peers": ["gossip"], "clusters": ["local"]}
@@ -111,7 +111,7 @@ def test_errors_are_not_scaled():
 def test_accuracies_are_never_held_against_errors():
     ours = [an_outcome("gossip", 0.5, 0.75)]
     assert rows(ours, published(measure="error")) == rows(ours, None)
-    assert final_table("title", ours, published(measure="error")).caption is None
+    assert build_final_table("title", ours, published(measure="error")).caption is None
 
 
 def test_other_clusters_than_the_published_ones_are_not_compared():
@@ -133,7 +133,9 @@ def test_what_is_not_a_column_adds_no_rows():
     theirs = published(clusters=[], results=results)
     ours = [an_outcome("gossip", 0.5, 0.75)]
     assert rows(ours, theirs) == rows(ours, None)
-    assert "precision 50.0 %, recall 60.0 %" in str(final_table("title", ours, theirs).caption)
+    assert "precision 50.0 %, recall 60.0 %" in str(
+        build_final_table("title", ours, theirs).caption
+    )
 
 
 @pytest.mark.parametrize("departure", ["shortened: 1 of 2 rounds", "shift.angles [0, 45]"])
@@ -141,7 +143,7 @@ def test_the_caption_is_printed_as_it_is(departure):
     """Square brackets are markup to the library that prints."""
     theirs = Comparison(published().table, (departure,))
     console = Console(record=True, width=120, file=io.StringIO())
-    console.print(final_table("title", [an_outcome("gossip", 0.5, 0.75)], theirs))
+    console.print(build_final_table("title", [an_outcome("gossip", 0.5, 0.75)], theirs))
     text = " ".join(console.export_text().split())
     assert "published: A. Uthor 1999, table 7" in text
     assert f"Not a reproduction: {departure}." in text

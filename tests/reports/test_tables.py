@@ -12,7 +12,7 @@ from recorded_tables import recorded
 from rich.console import Console
 
 from coterie.experiments.run_summary import RunSummary, summarise
-from coterie.reports.final_table import final_table
+from coterie.reports.final_table import build_final_table
 from coterie.results.statistics import confidence
 
 
@@ -39,14 +39,14 @@ def an_outcome(label: str, *means: float, seed: int = 0, **changes: object) -> R
 
 def cells_of(outcomes: list[RunSummary]) -> tuple[list[str], dict[str, list[str]]]:
     """Return the column titles, and the cells of each row by its label."""
-    table = final_table("title", outcomes)
+    table = build_final_table("title", outcomes)
     columns = [list(column.cells) for column in table.columns]
     rows = {str(row[0]): [str(cell) for cell in row[1:]] for row in zip(*columns, strict=True)}
     return [str(column.header) for column in table.columns], rows
 
 
 def bold_rows(outcomes: list[RunSummary]) -> list[str]:
-    table = final_table("title", outcomes)
+    table = build_final_table("title", outcomes)
     labels = list(table.columns[0].cells)
     return [str(label) for label, row in zip(labels, table.rows, strict=True) if row.style]
 
@@ -141,7 +141,7 @@ def test_rows_need_not_be_in_order():
     assert theirs.models_per_peer == ours.models_per_peer
 
 
-def test_a_cluster_nobody_is_in_at_the_end_has_no_mean():
+def test_a_cluster_without_peers_at_the_end_has_no_mean():
     reached = summarise(small_run(), "x", 0, ["north", "south", "empty"], is_accuracy=True)
     assert math.isnan(reached.cluster_means[2])
     assert reached.mean == pytest.approx(0.4625)
@@ -183,7 +183,7 @@ def test_a_regression_is_not_scaled():
     outcomes = [an_outcome("local", v, is_accuracy=False, seed=s) for s, v in enumerate([1.0, 3.0])]
     _, rows = cells_of(outcomes)
     assert rows["local"][0] == "2.00 ± 12.71"
-    assert "test MSE" in final_table("title", outcomes).title
+    assert "test MSE" in build_final_table("title", outcomes).title
 
 
 def test_a_cluster_without_peers_is_a_dash():
@@ -232,14 +232,14 @@ def test_a_strategy_without_a_result_is_never_the_best(is_accuracy):
 
 def test_the_table_can_be_printed():
     console = Console(record=True, width=120, file=io.StringIO())
-    console.print(final_table("rotation", [an_outcome("gossip", 0.5, 0.25)]))
+    console.print(build_final_table("rotation", [an_outcome("gossip", 0.5, 0.25)]))
     text = console.export_text()
     assert "rotation: test accuracy %; models and MB sent and received per peer" in text
     assert "37.50" in text
 
 
 def test_peers_without_a_test_do_not_count():
-    """As poisoned ones, whom nobody tests."""
+    """Such as poisoned peers, which are not tested."""
     rows = [
         {"peer": 0, "cluster": 0, "test_accuracy": 0.5},
         {"peer": 1, "cluster": 0, "test_accuracy": math.nan},

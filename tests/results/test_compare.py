@@ -13,8 +13,13 @@ import pytest
 from commands import coterie, plain, refused
 from recorded_tables import recorded as table_of
 
-from coterie.reports.comparison_tables import Row, Sheet, duration
-from coterie.reports.table_formats import latex, latex_escaped, markdown, written
+from coterie.reports.comparison_tables import TextRow, TextTable, format_duration
+from coterie.reports.table_formats import (
+    escape_latex,
+    format_comparisons,
+    render_latex,
+    render_markdown,
+)
 from coterie.results.comparison import compare
 from coterie.results.measures import entry
 from coterie.results.read_runs import read_runs
@@ -130,10 +135,13 @@ def test_an_unfinished_run_is_marked_and_not_tested(runs):
     text = plain(done.out)
     assert "oracle †" in text
     assert (
-        "† oracle with seed 1 has not finished: round 3 of 4, last tested after round 2; no "
-        "difference counts it." in text
+        "† oracle with seed 1 has not finished: round 3 of 4, last tested after round 2. "
+        "Differences do not include it." in text
     )
-    assert "Not tested, for want of 2 seeds that local has finished too: oracle (1)." in text
+    assert (
+        "Not tested, because fewer than 2 seeds have finished in common with local: oracle (1)."
+        in text
+    )
     assert "two-sided paired t-test)" in text  # random alone is tested: nothing to correct
     found = line(lines(runs), "oracle")
     assert (found["seeds"], found["unfinished"], found["common_seeds"]) == ("3", "2", "1")
@@ -268,21 +276,25 @@ AWKWARD = r"50% of $5 & #1_a {b} ~^\ [x] <y> τ=5 ± 90° – “é”"
 
 
 def test_markdown_keeps_its_columns():
-    row = markdown(Sheet("t", ("a", "b"), (Row(("x|y_z", "1")),))).splitlines()[-1]
+    row = render_markdown(TextTable("t", ("a", "b"), (TextRow(("x|y_z", "1")),))).splitlines()[-1]
     assert row == r"| x\|y\_z | 1 |"
 
 
 def test_latex_escapes_what_means_something_to_it():
-    assert latex_escaped("a_b & 5%") == r"a\_b \& 5\%"
-    assert latex_escaped("90° ± 1") == r"90$^\circ$ $\pm$ 1"
-    assert latex_escaped("é中") == "éU+4E2D"
+    assert escape_latex("a_b & 5%") == r"a\_b \& 5\%"
+    assert escape_latex("90° ± 1") == r"90$^\circ$ $\pm$ 1"
+    assert escape_latex("é中") == "éU+4E2D"
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="LaTeX is not installed")
 def test_latex_compiles(runs, tmp_path):
     compared = compare(read_runs([runs]), None, None)
-    parts = [written(compared, "latex", per_cluster=wide) for wide in (False, True)]
-    parts.append(latex(Sheet(AWKWARD, (AWKWARD, "n"), (Row((AWKWARD, "1"), True),), (AWKWARD,))))
+    parts = [format_comparisons(compared, "latex", per_cluster=wide) for wide in (False, True)]
+    parts.append(
+        render_latex(
+            TextTable(AWKWARD, (AWKWARD, "n"), (TextRow((AWKWARD, "1"), True),), (AWKWARD,))
+        )
+    )
     head = "\\documentclass{article}\\usepackage{booktabs}\\begin{document}\n"
     (tmp_path / "page.tex").write_text(head + "\n".join(parts) + "\\end{document}\n")
     done = subprocess.run(
@@ -298,4 +310,4 @@ def test_latex_compiles(runs, tmp_path):
     ("seconds", "text"), [(0.24, "0.2 s"), (245, "4 min 5 s"), (7800, "2 h 10 min")]
 )
 def test_times_as_people_say_them(seconds, text):
-    assert duration(seconds) == text
+    assert format_duration(seconds) == text

@@ -12,7 +12,7 @@ from commands import coterie, refused
 from coterie.experiments.presets import PRESETS
 from coterie.experiments.published import published_figures, published_tables
 from coterie.experiments.run_summary import RunSummary
-from coterie.reports.papers_tables import reasons_below, summary_sheet
+from coterie.reports.papers_tables import build_summary_table, move_reasons_below
 from coterie.results.read_reproductions import read_reproductions
 from coterie.results.reproduction import (
     ReproducedRun,
@@ -208,8 +208,8 @@ def test_the_command_prints_tables(finished):
 
 
 def test_reasons_move_below_the_table_of_a_terminal(finished):
-    sheet = summary_sheet(*_judged(finished))
-    below = reasons_below(sheet)
+    sheet = build_summary_table(*_judged(finished))
+    below = move_reasons_below(sheet)
     assert sheet.header == (*below.header, "why")
     assert any(note.startswith("Hagander") and "shortened" in note.lower() for note in below.notes)
 

@@ -13,17 +13,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from coterie.reports.colours import GREY, HELPED, strategy_colour
-from coterie.reports.figures.accuracy import draw_curve, keep_in_view, label_left
+from coterie.reports.figures.curve_figures import draw_curve, label_first_column, scale_errors
 from coterie.reports.figures.style import (
     MARKERS,
     PAGE,
-    legend_above,
+    add_legend,
+    clean_name,
+    format_round_axis,
     new_figure,
-    panels,
-    plain,
-    round_axis,
+    new_panels,
     strategy_line,
-    style,
+    use_style,
 )
 from coterie.results.statistics import confidence
 from coterie.studies.results import Result
@@ -62,7 +62,7 @@ ROW_HEIGHT = 0.15
 def draw(kept: Sequence[KeptSetting], folder: Path = PICTURES) -> list[str]:
     """Draw all figures there is something for; return their names."""
     names = []
-    with style():
+    with use_style():
         if found := [gain for each in kept for gain in _overview_gains(each)]:
             _save(_overview(found), folder, OVERVIEW)
             names.append(OVERVIEW)
@@ -107,32 +107,32 @@ def _overview(found: Sequence[Gain]) -> Figure:
     axes.axvline(0, color="#777777", linewidth=0.8)
     axes.set_xscale("symlog", linthresh=1.0)
     axes.set_xticks(POINTS, [f"{point:+g}" if point else "0" for point in POINTS])
-    axes.set_yticks(range(len(settings)), [plain(name) for name in settings])
+    axes.set_yticks(range(len(settings)), [clean_name(name) for name in settings])
     axes.set_ylim(len(settings) - 0.5, -0.5)
     axes.set_xlabel("points by which Kin is better")
-    legend_above(figure, lines)
+    add_legend(figure, lines)
     return figure
 
 
 def _curves(kept: Sequence[KeptSetting], kind: str, title: str) -> Figure:
-    figure, axes = panels(len(kept), per_row=PER_ROW)
+    figure, axes = new_panels(len(kept), per_row=PER_ROW)
     shown = {one.strategy for each in kept for one in each.made.curves if one.kind == kind}
-    label_left(axes, title)
+    label_first_column(axes, title)
     for setting, each in zip(kept, axes, strict=True):
         is_error = kind == "validation" and not setting.results[0].is_accuracy
-        each.set_title(plain(setting.made.setting) + (" (MSE)" if is_error else ""))
+        each.set_title(clean_name(setting.made.setting) + (" (MSE)" if is_error else ""))
         for one in setting.made.curves:
             if one.kind == kind:
                 line = {**asdict(one), "num_seeds": len(one.seeds)}
                 draw_curve(each, line, DRAWN.index(one.strategy))
-        round_axis(each)
+        format_round_axis(each)
         if is_error:
             means = [one.mean for one in setting.made.curves if one.kind == kind]
-            keep_in_view([each], means, {"higher_is_better": False})
+            scale_errors([each], means, {"higher_is_better": False})
             if each.get_ylabel():
                 each.set_ylabel("validation loss")
     lines = {name: strategy_line(n) for n, name in enumerate(DRAWN) if name in shown}
-    legend_above(figure, lines)
+    add_legend(figure, lines)
     return figure
 
 
@@ -185,12 +185,12 @@ def _dot_panel(axes: Axes, kept: KeptSetting) -> None:
         is_ours = name == "kin" or (kept.made.group == "poison" and name.startswith("kin-"))
         colour = HELPED if is_ours else GREY
         axes.errorbar(mean, place, xerr=width, fmt="o", color=colour, elinewidth=1.2)
-    axes.set_yticks(range(len(labels)), [plain(name) for name in labels])
+    axes.set_yticks(range(len(labels)), [clean_name(name) for name in labels])
     axes.set_ylim(len(labels) - 0.5, -0.5)
     axes.tick_params(labelbottom=True)
     if kept.made.group == "poison":
         axes.axvline(0, color="#777777", linewidth=0.6)
-    axes.set_title(plain(kept.made.setting))
+    axes.set_title(clean_name(kept.made.setting))
     lost = "points lost by honest peers"
     usual = "test accuracy (%)" if is_accuracy else "test error (MSE)"
     axes.set_xlabel(lost if kept.made.group == "poison" else usual)

@@ -17,9 +17,9 @@ from coterie.experiments.config import RunConfig
 from coterie.experiments.experiment import Experiment
 from coterie.experiments.presets.scaling import COUNTS_ROUNDS
 from coterie.experiments.run_folder import SUMMARY, RunFolder
-from coterie.reports.html.subjects import Subject
-from coterie.reports.html.views.curves import curves
-from coterie.reports.html.views.view_parts import Json, over_seeds
+from coterie.reports.html.run_groups import RunGroup
+from coterie.reports.html.views.curves_view import build_curves
+from coterie.reports.html.views.view_parts import Json, summarise_seeds
 from coterie.results.analyses.columns import columns, of_all_peers
 from coterie.results.analyses.neighbours import fetched_precision
 from coterie.results.published_comparison import differences
@@ -184,13 +184,13 @@ def _curves(folder: Path, setting: Setting) -> list[Curve]:
     runs = [run for run in read_runs([folder]) if run.finished and run.label in drawn]
     if not runs:
         return []
-    subject = Subject(tuple(runs))
-    levels = curves(subject)["curves"]["validation"]
+    group = RunGroup(tuple(runs))
+    levels = build_curves(group)["curves"]["validation"]
     found = []
-    for place, (label, mine) in enumerate(subject.by_label.items()):
+    for place, (label, mine) in enumerate(group.runs_by_label.items()):
         seeds = sorted(run.seed for run in mine)
         found.append(_curve(label, KINDS[0], levels[place][0], seeds))
-        shares = over_seeds([_own_cluster(run) for run in mine], 100.0)
+        shares = summarise_seeds([_own_cluster(run) for run in mine], 100.0)
         if shares["round"]:
             found.append(_curve(label, KINDS[1], shares, seeds))
     return found

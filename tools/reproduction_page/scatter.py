@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from coterie.reports.colours import BLUE, GREY, VERMILION
-from coterie.reports.figures.style import MARKERS, PAGE, legend_above, new_figure, style
+from coterie.reports.figures.style import MARKERS, PAGE, add_legend, new_figure, use_style
 from coterie.reports.papers_tables import TITLES
 from coterie.results.reproduction import Row
 from make_pictures import PICTURES, WIDTH, save_picture
@@ -26,7 +26,7 @@ HEIGHT = 3.1
 def draw(rows: Sequence[Row], folder: Path = PICTURES) -> None:
     """Draw all numbers that can be compared, accuracies beside squared errors."""
     shown = [row for row in rows if row.is_comparable]
-    with style():
+    with use_style():
         figure = new_figure(PAGE, HEIGHT)
         accuracies, errors = figure.subplots(1, 2)
         papers = sorted({_paper(row) for row in shown})
@@ -73,7 +73,7 @@ def _legend(figure: Figure, rows: Sequence[Row], papers: Sequence[str]) -> None:
     }
     for number, paper in enumerate(papers):
         lines[paper] = {"color": "#333333", "marker": MARKERS[number], "linestyle": "none"}
-    legend_above(figure, lines)
+    add_legend(figure, lines)
 
 
 def _paper(row: Row) -> str:

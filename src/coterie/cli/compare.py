@@ -52,8 +52,8 @@ def compare(
     ] = None,
 ) -> None:
     """Compare strategies: means over seeds, paired differences, communication, time, papers."""
-    from coterie.reports.comparison_tables import sheets
-    from coterie.reports.table_formats import console_sheet, written
+    from coterie.reports.comparison_tables import build_tables
+    from coterie.reports.table_formats import format_comparisons, render_console
     from coterie.results.comparison import compare as compared_runs
     from coterie.results.read_runs import read_runs
     from coterie.storage.files import write_text
@@ -63,14 +63,14 @@ def compare(
     found = compared_runs(gathered, measure, baseline)
     console.tell_problems(gathered.problems)
     if out is not None:
-        write_text(out, written(found, chosen, per_cluster=per == "cluster"))
+        write_text(out, format_comparisons(found, chosen, per_cluster=per == "cluster"))
         console.out.print(f"Written to {out}", soft_wrap=True, highlight=False, markup=False)
     elif chosen == "terminal":
         for each in found:
-            for sheet in sheets(each, per_cluster=per == "cluster"):
-                console.out.print(console_sheet(sheet))
+            for sheet in build_tables(each, per_cluster=per == "cluster"):
+                console.out.print(render_console(sheet))
     else:
-        typer.echo(written(found, chosen, per_cluster=per == "cluster"), nl=False)
+        typer.echo(format_comparisons(found, chosen, per_cluster=per == "cluster"), nl=False)
 
 
 def _format_of(file: Path | None) -> Format:

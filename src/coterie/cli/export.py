@@ -23,11 +23,10 @@ def export(
     ],
 ) -> None:
     """Export runs to TensorBoard: curves per cluster, communication and time."""
-    from coterie.reports.export.tensorboard import event_writer
-    from coterie.reports.export.tensorboard import export as export_runs
+    from coterie.reports.export.tensorboard import export_runs, load_event_writer
     from coterie.results.read_runs import read_runs
 
-    event_writer()  # refuses before anything is read
+    load_event_writer()  # refuses before anything is read
     gathered = read_runs(folders)
     console.tell_problems(gathered.problems)
     for written in export_runs(gathered, tensorboard):

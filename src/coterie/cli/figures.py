@@ -33,9 +33,8 @@ def figures(
     ] = "pdf",
 ) -> None:
     """Write the figures of the papers, for print: curves, merges, heatmaps, graphs, sweeps."""
-    from coterie.reports.figures.catalogue import all_figures
-    from coterie.reports.figures.files import write
-    from coterie.reports.figures.style import style
+    from coterie.reports.figures.all_figures import draw_all
+    from coterie.reports.figures.style import use_style, write_figure
     from coterie.results.read_runs import read_runs
     from coterie.storage.files import make_folder
 
@@ -45,9 +44,9 @@ def figures(
     folder = target or runs[0] / "figures"
     make_folder(folder)
     count = 0
-    with style():
-        for name, figure in all_figures(gathered, runs):
-            path = write(figure, folder, name, kind)
+    with use_style():
+        for name, figure in draw_all(gathered, runs):
+            path = write_figure(figure, folder, name, kind)
             console.out.print(path.name, highlight=False, markup=False)
             count += 1
     if not count:

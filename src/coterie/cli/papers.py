@@ -46,9 +46,16 @@ def papers(
 
 
 def _show(rows: Sequence[Row], figures: Sequence[FigureRow]) -> None:
-    from coterie.reports.papers_tables import number_sheet, reasons_below, summary_sheet
-    from coterie.reports.table_formats import console_sheet
+    from coterie.reports.papers_tables import (
+        build_number_table,
+        build_summary_table,
+        move_reasons_below,
+    )
+    from coterie.reports.table_formats import render_console
 
     compared = [row for row in rows if row.reached is not None]
-    for sheet in (number_sheet(compared), reasons_below(summary_sheet(rows, figures))):
-        console.out.print(console_sheet(sheet))
+    for sheet in (
+        build_number_table(compared),
+        move_reasons_below(build_summary_table(rows, figures)),
+    ):
+        console.out.print(render_console(sheet))

@@ -22,8 +22,8 @@ def report(
     ] = Path("report.html"),
 ) -> None:
     """Write one page with all figures: who learnt from whom, and did it help."""
-    from coterie.reports.html.page_data import story
-    from coterie.reports.html.page_shell import page
+    from coterie.reports.html.page_data import build_page_data
+    from coterie.reports.html.page_shell import render_page
     from coterie.results.read_runs import Runs, read_runs
     from coterie.storage.files import write_text
 
@@ -31,8 +31,8 @@ def report(
     gathered = read_runs(folders)
     for problem in gathered.problems:
         console.errors.print(problem, soft_wrap=True, highlight=False, markup=False, style="yellow")
-    told = story(Runs(gathered, _without_paths(gathered.problems, folders)))
-    write_text(target, page(told["subjects"][0]["title"], told))
+    told = build_page_data(Runs(gathered, _without_paths(gathered.problems, folders)))
+    write_text(target, render_page(told["groups"][0]["title"], told))
     megabytes = target.stat().st_size / 1e6
     console.out.print(
         f"{len(gathered)} runs are in {target} ({megabytes:.1f} MB); open it in any browser.",

@@ -71,16 +71,16 @@ def continuable(folder: Path) -> Iterator[None]:
 
 def _show_results(experiment: Experiment, preset: str) -> None:
     """Show what the finished runs reached."""
-    from coterie.reports.final_table import final_table
-    from coterie.reports.sweep_tables import report
+    from coterie.reports.final_table import build_final_table
+    from coterie.reports.sweep_tables import report_sweep
     from coterie.results.published_comparison import comparison
     from coterie.results.result_columns import group_warnings
 
     if experiment.grid is None:
         published = comparison([run.config for run in experiment.runs if run.read_summary()])
-        out.print(final_table(escape(preset), experiment.summaries, published))
+        out.print(build_final_table(escape(preset), experiment.summaries, published))
     else:
-        for part in report(experiment, preset):
+        for part in report_sweep(experiment, preset):
             out.print(part, soft_wrap=isinstance(part, Text), highlight=False)
     for text in group_warnings(experiment.summaries):
         warning = f"Warning: {text}"

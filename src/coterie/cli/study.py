@@ -132,7 +132,7 @@ def _fetches(part: Part) -> str:
 
 def _show(study: Study, folder: Path, *, write: bool = True, quiet: bool = False) -> None:
     """Print the tables unless `quiet`, and write all tables and results into the folder."""
-    from coterie.reports.table_formats import console_sheet, markdown
+    from coterie.reports.table_formats import render_console, render_markdown
     from coterie.storage.files import write_text
     from coterie.studies.results import csv_text, results
     from coterie.studies.running import published_tables_of
@@ -149,12 +149,12 @@ def _show(study: Study, folder: Path, *, write: bool = True, quiet: bool = False
         for group in study.groups:
             mine = [each for each in found if each.group == group and each.setting in others]
             if mine:
-                console.out.print(console_sheet(sheet(mine, group, TEST_RESULT)))
+                console.out.print(render_console(sheet(mine, group, TEST_RESULT)))
     if not write:
         return
     sheets = [each for group in study.groups for each in group_sheets(found, group)]
     title = f"# Study {study.name}\n\n{study.summary}.\n"
-    write_text(folder / "study.md", "\n".join([title, *map(markdown, sheets)]))
+    write_text(folder / "study.md", "\n".join([title, *map(render_markdown, sheets)]))
     write_text(folder / "results.csv", csv_text(found))
     if quiet:
         return

@@ -14,7 +14,7 @@ from rich.text import Text
 from coterie.cli.progress import LINE_SECONDS
 from coterie.experiments.run_folder import RunFolder
 from coterie.peer.peer_run import PeerStatus
-from coterie.reports.live.progress_text import remaining
+from coterie.reports.live.progress_text import describe_time_left
 from coterie.swarm.supervisor import SwarmPeer
 
 NUM_OTHER_LINES = 5
@@ -91,7 +91,7 @@ class SwarmProgress:
         if done == self._done_before:
             return ""
         speed = (done - self._done_before) / (time.monotonic() - self._started)
-        return remaining((len(self._runs) - done) / speed)
+        return describe_time_left((len(self._runs) - done) / speed)
 
 
 def table(seen: Sequence[Seen]) -> Table:

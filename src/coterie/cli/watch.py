@@ -41,10 +41,10 @@ def watch(
     open_browser: OpenBrowser = False,
 ) -> None:
     """Follow a run live: how far it is, how well peers do, who learns from whom."""
-    from coterie.reports.live.follower import Follower
     from coterie.reports.live.local_server import open_port, serve
-    from coterie.reports.live.progress_text import no_folder_yet
-    from coterie.reports.live.terminal import follow
+    from coterie.reports.live.progress_text import describe_missing_folder
+    from coterie.reports.live.run_follower import RunFollower
+    from coterie.reports.live.terminal_view import show_in_terminal
     from coterie.results.read_runs import output_folders
 
     if inside := output_folders(folder):
@@ -54,7 +54,7 @@ def watch(
             f"{', '.join(map(str, inside))}."
         )
     if terminal:
-        follow(Follower(folder), console.out)
+        show_in_terminal(RunFollower(folder), console.out)
         return
     listening = open_port(port)
 
@@ -62,7 +62,7 @@ def watch(
         # Not before Ctrl-C is answered: who reads the address may already wish to stop.
         _say_where(folder, listening)
         if not folder.exists():
-            words = no_folder_yet(folder)
+            words = describe_missing_folder(folder)
             console.errors.print(words, soft_wrap=True, highlight=False, markup=False)
         console.errors.print("Press Ctrl-C to stop watching; the run goes on.", highlight=False)
         if open_browser:
@@ -129,13 +129,13 @@ def _end(child: int) -> None:
 
 
 def _say_where(folder: Path, listening: socket.socket) -> None:
-    from coterie.reports.live.local_server import address
+    from coterie.reports.live.local_server import page_address
 
-    where = f"Watch {folder} at {address(listening)}"
+    where = f"Watch {folder} at {page_address(listening)}"
     console.errors.print(where, soft_wrap=True, highlight=False, markup=False)
 
 
 def _show(listening: socket.socket) -> None:
-    from coterie.reports.live.local_server import address
+    from coterie.reports.live.local_server import page_address
 
-    webbrowser.open(address(listening))
+    webbrowser.open(page_address(listening))

@@ -1,4 +1,4 @@
-"""The colours of all figures: Okabe and Ito's palette, which colour-blind people can tell apart."""
+"""The colours of all figures: Okabe and Ito's palette, which colour-blind people can read."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ PALETTE = {
     "yellow": YELLOW,
     "grey": GREY,
 }
-"""Names to colours, in the order of use; each can be seen on white and on near black."""
+"""Colours by name, in the order of use; all are visible on white and on dark grounds."""
 
 HELPED, HARMED = BLUE, VERMILION
-"""What shows whether something went well or badly: never green against red."""
+"""The colours of peers that gained and that were harmed; not green and red."""
 SEQUENTIAL = ("#FFFFFF", "#D6E6F4", "#ABCFE5", "#6AAED6", "#3787C0", "#105BA4", "#08306B")
-"""From nothing to much, for heatmaps; lightness alone carries the order."""
+"""The colours of heatmaps, from low to high; they differ in lightness only."""
 
 _CLUSTERS = tuple(PALETTE.values())
 _STRATEGIES = (VERMILION, BLUE, GREEN, ORANGE, PURPLE, SKY_BLUE, GREY, YELLOW)
 
 
 def cluster_colour(index: int) -> str:
-    """Return the colour of a cluster by its number; after eight they begin again."""
+    """Return the colour of a cluster by its number; after eight, colours repeat."""
     return _CLUSTERS[index % len(_CLUSTERS)]
 
 
 def strategy_colour(index: int) -> str:
-    """Return the colour of a strategy by its place among those shown; after eight they repeat."""
+    """Return the colour of a strategy by its index; after eight, colours repeat."""
     return _STRATEGIES[index % len(_STRATEGIES)]

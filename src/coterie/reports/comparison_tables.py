@@ -1,4 +1,4 @@
-"""Comparisons for people: tables of texts that any format can write, and notes below them."""
+"""The tables of `coterie compare`: texts and notes, which table_formats.py writes in any format."""
 
 from __future__ import annotations
 
@@ -15,98 +15,94 @@ UNFINISHED = "†"
 
 
 @dataclass(frozen=True)
-class Row:
-    """One line of a sheet."""
+class TextRow:
+    """One row of a text table."""
 
     cells: tuple[str, ...]
     is_best: bool = False
     ends_group: bool = False
-    """Whether a rule separates it from the next."""
+    """Whether a rule separates it from the next row."""
 
 
 @dataclass(frozen=True)
-class Sheet:
-    """A table of texts; the first `num_names` columns are names, the others numbers."""
+class TextTable:
+    """A table of texts; the first `num_names` columns are names, the others are numbers."""
 
     title: str
     header: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[TextRow, ...]
     notes: tuple[str, ...] = ()
     num_names: int = 1
 
 
-def sheets(compared: Compared, *, per_cluster: bool) -> list[Sheet]:
-    """Return what was reached and what it cost."""
-    results = _long_sheet(compared) if per_cluster else _wide_sheet(compared)
-    return [results, _costs_sheet(compared)]
+def build_tables(compared: Compared, *, per_cluster: bool) -> list[TextTable]:
+    """Return a table of results and a table of costs."""
+    results = _table_per_cluster(compared) if per_cluster else _table_of_means(compared)
+    return [results, _table_of_costs(compared)]
 
 
-def _wide_sheet(compared: Compared) -> Sheet:
-    """One line per strategy, one column per cluster; the difference is that of the mean."""
-    rows: list[Row] = []
+def _table_of_means(compared: Compared) -> TextTable:
+    """Return one row per strategy and one column per cluster, with the difference of the means."""
+    rows: list[TextRow] = []
     for line in compared.lines:
-        cells = [_named(line)]
+        cells = [_label(line)]
         cells += [_with_width(value.mean, value.width) for value in line.values.values()]
         if compared.baseline is not None:
             cells.append(_difference(line.values[compared.mean_part].difference))
         cells.append(str(len(line.entries)))
-        published = list(_published_rows(compared, line))
-        ends = bool(compared.published)
-        rows.append(
-            Row(tuple(cells), line.label == compared.best, ends_group=ends and not published)
-        )
-        rows += published
+        is_best, published = line.label == compared.best, list(_published_rows(compared, line))
+        ends_group = bool(compared.published) and not published
+        rows += [TextRow(tuple(cells), is_best, ends_group), *published]
     against = () if compared.baseline is None else (f"against {compared.baseline}",)
     header = ("strategy", *compared.parts, *against, "seeds")
-    return Sheet(_title(compared), header, tuple(rows), tuple(_notes(compared)))
+    return TextTable(_title(compared), header, tuple(rows), tuple(_notes(compared)))
 
 
-def _published_rows(compared: Compared, line: Line) -> Iterator[Row]:
+def _published_rows(compared: Compared, line: Line) -> Iterator[TextRow]:
     values = line.values.values()
     if all(value.published is None for value in values):
         return
     rest = ("",) * (1 + (compared.baseline is not None))
-    theirs = (_published(value) for value in values)
-    yield Row(("  published", *theirs, *rest))
-    yield Row(("  ours − published", *(_departure(value) for value in values), *rest), False, True)
+    yield TextRow(("  published", *map(_published, values), *rest))
+    yield TextRow(("  ours − published", *map(_deviation, values), *rest), ends_group=True)
 
 
-def _long_sheet(compared: Compared) -> Sheet:
-    """One line per strategy and cluster, each with its own difference."""
+def _table_per_cluster(compared: Compared) -> TextTable:
+    """Return one row per strategy and cluster, each with its difference."""
     has_published = compared.published is not None
     rows = []
     for line in compared.lines:
         for part, value in line.values.items():
-            cells = [_named(line), part, _with_width(value.mean, value.width)]
+            cells = [_label(line), part, _with_width(value.mean, value.width)]
             if compared.baseline is not None:
                 cells.append(_difference(value.difference))
             if has_published:
                 cells.append(_published(value))
             cells.append(str(len(line.entries)))
             best = line.label == compared.best and part == compared.mean_part
-            rows.append(Row(tuple(cells), best, ends_group=part == compared.parts[-1]))
+            rows.append(TextRow(tuple(cells), best, ends_group=part == compared.parts[-1]))
     against = () if compared.baseline is None else (f"against {compared.baseline}",)
     published = ("published",) if has_published else ()
     unit = "%" if compared.is_accuracy else "mean"
     header = ("strategy", "cluster", unit, *against, *published, "seeds")
-    return Sheet(_title(compared), header, tuple(rows), tuple(_notes(compared)), num_names=2)
+    return TextTable(_title(compared), header, tuple(rows), tuple(_notes(compared)), num_names=2)
 
 
-def _costs_sheet(compared: Compared) -> Sheet:
+def _table_of_costs(compared: Compared) -> TextTable:
     rows = tuple(
-        Row(
+        TextRow(
             (
-                _named(line),
+                _label(line),
                 _number(line.costs.models, ",.0f"),
                 _number(line.costs.probes, ",.0f"),
                 _number(line.costs.megabytes, ",.1f"),
-                duration(line.costs.wall_seconds),
-                duration(line.costs.cpu_seconds),
+                format_duration(line.costs.wall_seconds),
+                format_duration(line.costs.cpu_seconds),
             )
         )
         for line in compared.lines
     )
-    return Sheet(
+    return TextTable(
         f"{compared.preset}: sent and received per peer, and time per run",
         ("strategy", "models", "of them probes", "MB", "wall", "CPU"),
         rows,
@@ -132,7 +128,7 @@ def _notes(compared: Compared) -> Iterator[str]:
                 yield (
                     f"{UNFINISHED} {line.label} with seed {run.seed} has not finished: round "
                     f"{run.last_round} of {run.config.rounds}, last tested after round "
-                    f"{run.last_tested}; no difference counts it."
+                    f"{run.last_tested}. Differences do not include it."
                 )
     yield from about_poison(
         {line.label: [entry.run for entry in line.entries] for line in compared.lines}
@@ -162,20 +158,20 @@ def _about_differences(compared: Compared, baseline: str) -> Iterator[str]:
     few = [f"{label} ({count})" for label, count in common.items() if count < MIN_SEEDS]
     if few:
         yield (
-            f"Not tested, for want of {MIN_SEEDS} seeds that {baseline} has finished too: "
-            f"{', '.join(few)}."
+            f"Not tested, because fewer than {MIN_SEEDS} seeds have finished in common with "
+            f"{baseline}: {', '.join(few)}."
         )
 
 
 def _about_yardsticks(compared: Compared) -> Iterator[str]:
-    """Name the strategies that have what peers lack: they show what would be possible with it."""
+    """Name the yardsticks: strategies that know the true clusters or have a server."""
     runs = {line.label: line.entries[0].run for line in compared.lines}
     found = [f"{label} ({run.advantage})" for label, run in runs.items() if run.advantage]
     if found:
         yield f"Yardsticks, not competitors: {', '.join(found)}."
 
 
-def _named(line: Line) -> str:
+def _label(line: Line) -> str:
     return f"{line.label} {UNFINISHED}" if line.num_unfinished else line.label
 
 
@@ -196,7 +192,7 @@ def _published(value: Value) -> str:
     return _with_width(value.published, value.published_width)
 
 
-def _departure(value: Value) -> str:
+def _deviation(value: Value) -> str:
     known = value.published is not None and not math.isnan(value.mean)
     return f"{value.mean - value.published:+.2f}" if known and value.published is not None else ""
 
@@ -205,8 +201,8 @@ def _number(value: float, form: str) -> str:
     return UNKNOWN if math.isnan(value) else f"{value:{form}}"
 
 
-def duration(seconds: float) -> str:
-    """Write a time as people say it: 12.3 s, 4 min 5 s, 2 h 10 min."""
+def format_duration(seconds: float) -> str:
+    """Return a duration such as 12.3 s, 4 min 5 s or 2 h 10 min."""
     if math.isnan(seconds):
         return UNKNOWN
     if seconds < 100:

@@ -1,6 +1,6 @@
 """The final table: test results per cluster, mean ± 95% confidence interval over seeds.
 
-Published results of the same strategies stand below ours, formed in the same way.
+Published results are below ours, and computed in the same way.
 """
 
 from __future__ import annotations
@@ -12,24 +12,21 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from coterie.experiments.published.published_table import (
-    Comparison,
-    PublishedResult,
-)
+from coterie.experiments.published.published_table import Comparison, PublishedResult
 from coterie.experiments.run_summary import RunSummary
 from coterie.results.result_columns import Column, by_label, mean_column, result_columns
 from coterie.results.statistics import confidence
 
 
-def final_table(
-    title: str, outcomes: Sequence[RunSummary], comparison: Comparison | None = None
+def build_final_table(
+    title: str, summaries: Sequence[RunSummary], comparison: Comparison | None = None
 ) -> Table:
-    """Return the comparison of strategies, one row each, and published results below their own."""
-    first = outcomes[0]
+    """Return one row per strategy, with its published results in the rows below."""
+    first = summaries[0]
     if comparison and comparison.table.is_accuracy != first.is_accuracy:
         comparison = None
     published = comparison.table if comparison else None
-    labelled = by_label(outcomes)
+    labelled = by_label(summaries)
     measure = "test accuracy %" if first.is_accuracy else "test MSE"
     table = Table(
         title=f"{title}: {measure}; models and MB sent and received per peer",
@@ -38,10 +35,10 @@ def final_table(
         caption_justify="left",
     )
     table.add_column("strategy")
-    columns = result_columns(outcomes, published)
+    columns = result_columns(summaries, published)
     for name in (*(column.title for column in columns), "seeds"):
         table.add_column(name, justify="right")
-    best = _best_label(outcomes, mean_column(published, 1.0))
+    best = _best_label(summaries, mean_column(published, 1.0))
     for label, mine in labelled.items():
         cells = [_cell(column, mine) for column in columns]
         table.add_row(label, *cells, str(len(mine)), style="bold" if label == best else "")
@@ -56,40 +53,40 @@ def _add_published(
     mine: Sequence[RunSummary],
     result: PublishedResult | None,
 ) -> None:
-    """Add what was published below the row of a strategy, if anything was."""
+    """Add the published results of a strategy, if there are any."""
     if result and any(column.theirs(result) is not None for column in columns):
         table.add_row("  published", *(_published_cell(column, result) for column in columns))
         table.add_row("  difference", *(_difference(column, mine, result) for column in columns))
     table.add_section()
 
 
-def _best_label(outcomes: Sequence[RunSummary], mean: Column) -> str:
+def _best_label(summaries: Sequence[RunSummary], mean: Column) -> str:
     means = {
         label: np.mean([mean.ours(each) for each in mine])
-        for label, mine in by_label(outcomes).items()
+        for label, mine in by_label(summaries).items()
     }
-    sign = 1.0 if outcomes[0].is_accuracy else -1.0
+    sign = 1.0 if summaries[0].is_accuracy else -1.0
     return max(means, key=lambda label: np.nan_to_num(sign * means[label], nan=-np.inf))
 
 
-def _cell(column: Column, outcomes: Sequence[RunSummary]) -> str:
-    mean, width = confidence([column.ours(each) for each in outcomes])
-    return _written(column, mean, width if column.has_interval else None)
+def _cell(column: Column, summaries: Sequence[RunSummary]) -> str:
+    mean, width = confidence([column.ours(each) for each in summaries])
+    return _format_value(column, mean, width if column.has_interval else None)
 
 
 def _published_cell(column: Column, result: PublishedResult) -> str:
     value = column.theirs(result)
-    return "" if value is None else _written(column, value, column.interval(result))
+    return "" if value is None else _format_value(column, value, column.interval(result))
 
 
-def _difference(column: Column, outcomes: Sequence[RunSummary], result: PublishedResult) -> str:
-    """Write ours − theirs, where there are both."""
+def _difference(column: Column, summaries: Sequence[RunSummary], result: PublishedResult) -> str:
+    """Return ours − published if both are known, else ""."""
     theirs = column.theirs(result)
-    ours, _ = confidence([column.ours(each) for each in outcomes])
+    ours, _ = confidence([column.ours(each) for each in summaries])
     return "" if theirs is None or math.isnan(ours) else f"{ours - theirs:+{column.form}}"
 
 
-def _written(column: Column, value: float, width: float | None) -> str:
+def _format_value(column: Column, value: float, width: float | None) -> str:
     if math.isnan(value):
         return "–"
     text = f"{value:{column.form}}"

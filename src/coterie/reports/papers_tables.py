@@ -1,4 +1,4 @@
-"""The tables of `coterie papers`: each number beside ours, and a summary per published table."""
+"""The tables of `coterie papers`: published numbers with ours, and a summary per table."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from coterie.experiments.published import published_tables
 from coterie.experiments.published.published_table import PublishedTable
-from coterie.reports.comparison_tables import UNKNOWN, Sheet
-from coterie.reports.comparison_tables import Row as Line
+from coterie.reports.comparison_tables import UNKNOWN, TextRow, TextTable
 from coterie.results.reproduction import (
     FEWEST_SEEDS,
     JUDGEMENTS,
@@ -26,15 +25,13 @@ TITLES = {
     "not run": "not run",
 }
 """The judgements in words."""
-
-
 COLUMNS = ("published", "setting", "rows", "met", "differs, explained", "differs, unexplained")
 
 
-def summary_sheet(rows: Sequence[Row], figures: Sequence[FigureRow]) -> Sheet:
-    """Return one line per published table and setting, then one per figure; the last cell is why.
+def build_summary_table(rows: Sequence[Row], figures: Sequence[FigureRow]) -> TextTable:
+    """Return one row per published table and setting, then one per figure; the last cell is why.
 
-    A reason is a text of any length: `reasons_below` moves it where a terminal has room.
+    A reason may be long: `move_reasons_below` moves the reasons to the notes, for a terminal.
     """
     summaries = summarise(rows)
     lines = [_table_line(each) for each in summaries]
@@ -44,10 +41,10 @@ def summary_sheet(rows: Sequence[Row], figures: Sequence[FigureRow]) -> Sheet:
     for each in figures:
         by_figure.setdefault((each.source, each.shows), []).append(each)
     lines += [_figure_line(source, shows, mine) for (source, shows), mine in by_figure.items()]
-    return Sheet(
+    return TextTable(
         "Published tables and figures: how many of their rows our runs meet",
         (*COLUMNS, "not run", "why"),
-        tuple(Line(cells) for cells in lines),
+        tuple(TextRow(cells) for cells in lines),
         (
             f"Met: the difference is at most {_tolerances()}, or within the 95% confidence "
             f"interval over at least {FEWEST_SEEDS} seeds. For squared errors a point is a "
@@ -58,8 +55,8 @@ def summary_sheet(rows: Sequence[Row], figures: Sequence[FigureRow]) -> Sheet:
     )
 
 
-def reasons_below(sheet: Sheet) -> Sheet:
-    """Return the summary with its last column as notes."""
+def move_reasons_below(sheet: TextTable) -> TextTable:
+    """Return the summary table with its last column as notes."""
     notes = [
         f"{line.cells[0]}, {line.cells[1]}: {why}" for line in sheet.rows if (why := line.cells[-1])
     ]
@@ -68,7 +65,7 @@ def reasons_below(sheet: Sheet) -> Sheet:
 
 
 def _tolerances() -> str:
-    """Return the tolerance of most tables, and those of the papers that have another one."""
+    """Return the usual tolerance, and the tolerances of the papers that differ."""
     usual = PublishedTable.model_fields["tolerance"].default
     others = {
         f"{table.source.partition(',')[0]}: {table.tolerance:g}"
@@ -86,12 +83,12 @@ def _table_line(each: Summary) -> tuple[str, ...]:
 
 
 def _figure_line(source: str, shows: str, mine: Sequence[FigureRow]) -> tuple[str, ...]:
-    """Return the line of a figure; one without a claim is made or not, and has nothing to meet."""
+    """Return the row of a figure; a figure without a claim counts as made or not run."""
     judged = [each.judgement for each in mine]
     is_claim = any(each in ("met", "unexplained") for each in judged)
     made = f"{judged.count('made')} made" if "made" in judged else UNKNOWN
     missing = [each for each in mine if each.judgement == "not run"]
-    # A setting is named where others of the figure are there, or lack for another reason.
+    # The experiment is named if other experiments of the figure have other reasons.
     reasons = dict.fromkeys(
         f"{each.experiment}: {each.why}."
         if len({one.why for one in mine}) > 1
@@ -114,13 +111,13 @@ def _sentence(text: str) -> str:
     return text if text.endswith(".") else f"{text[0].upper()}{text[1:]}."
 
 
-def number_sheet(rows: Sequence[Row]) -> Sheet:
-    """Return one line per published number that has one of ours beside it."""
+def build_number_table(rows: Sequence[Row]) -> TextTable:
+    """Return one row per published number that we have run too."""
     header = ("published", "setting", "strategy", "number", "published", "ours", "difference")
-    return Sheet(
+    return TextTable(
         "Published numbers beside ours",
         (*header, "seeds", "judgement"),
-        tuple(Line(_number_line(row)) for row in rows),
+        tuple(TextRow(_number_line(row)) for row in rows),
         num_names=4,
     )
 

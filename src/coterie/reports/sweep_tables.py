@@ -1,4 +1,4 @@
-"""The results of a sweep: a table, a CSV file, and the command that runs the best again."""
+"""The results of a sweep: tables, a CSV file, and the command to run the best again."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from coterie.storage.files import write_text
 RESULTS = "results.csv"
 
 
-def report(experiment: Experiment, title: str) -> list[Table | Text]:
-    """Write the results of a sweep to its folder, and return what is shown of them."""
+def report_sweep(experiment: Experiment, title: str) -> list[Table | Text]:
+    """Write the results of a sweep to its folder; return tables and texts for the console."""
     all_trials = trials(experiment)
-    write_text(experiment.folder / RESULTS, to_csv(all_trials))
-    found = points(all_trials)
+    write_text(experiment.folder / RESULTS, format_csv(all_trials))
+    all_points = points(all_trials)
     asked = experiment.grid or Grid(varied=())
-    best = select(found) if asked.select else {}
+    best = select(all_points) if asked.select else {}
     shown: list[Table | Text] = [
-        sweep_table(title, key, found, list(best.values())) for key in asked.varied
+        build_sweep_table(title, key, all_points, list(best.values())) for key in asked.varied
     ]
     for label, point in best.items():
         chosen = ", ".join(f"{k}={v}" for k, v in point.values.items() if v is not None)
         with_what = f" with {chosen}" if chosen else ""
         shown.append(Text(f"{label}: best by validation{with_what}. Run it again:"))
-        shown.append(Text(f"  {run_command(experiment, point)}"))
+        shown.append(Text(f"  {format_run_command(experiment, point)}"))
     shown.append(Text(f"One line per run: {experiment.folder / RESULTS}"))
     return shown
 
 
-def run_command(experiment: Experiment, point: Point) -> str:
-    """Return what to type to run the setting of a point again, with the same seeds."""
+def format_run_command(experiment: Experiment, point: Point) -> str:
+    """Return the command that runs a point again with the same seeds."""
     asked = experiment.grid or Grid(varied=())
     seeds = sorted({trial.seed for trial in point.trials})
     words = ["coterie", "run", experiment.runs[0].config.preset, "--strategy", point.label]
@@ -51,15 +51,17 @@ def run_command(experiment: Experiment, point: Point) -> str:
     fixed = {key: written(value) for key, value in asked.changes.items()}
     (config,) = (r.config for r in experiment.runs if r.folder.name == point.trials[0].run)
     for key, value in {**fixed, **point.values}.items():
-        # What this strategy does not have was for others, and would be refused.
+        # A setting that this strategy does not have would be refused.
         if value is not None and value_of(config, key) is not None:
             words += ["--set", f"{key}={value}"]
     return shlex.join(words)
 
 
-def sweep_table(title: str, key: str, found: Sequence[Point], best: Sequence[Point] = ()) -> Table:
-    """Return strategies × values of one setting; other settings that vary get rows of their own."""
-    is_accuracy = all(each.is_accuracy for point in found for each in point.summaries)
+def build_sweep_table(
+    title: str, key: str, all_points: Sequence[Point], best: Sequence[Point] = ()
+) -> Table:
+    """Return a table of strategies × values of a setting; other varied settings have own rows."""
+    is_accuracy = all(each.is_accuracy for point in all_points for each in point.summaries)
     measure = "accuracy %" if is_accuracy else "MSE"
     table = Table(
         title=f"{escape(title)}: {measure} against {escape(key)}",
@@ -67,13 +69,13 @@ def sweep_table(title: str, key: str, found: Sequence[Point], best: Sequence[Poi
         caption="* best by validation" if best else None,
         caption_justify="left",
     )
-    others = [other for other in found[0].values if other != key]
-    columns = _columns(key, found)
+    others = [other for other in all_points[0].values if other != key]
+    columns = _columns(key, all_points)
     for name in ("strategy", *others, "on"):
         table.add_column(escape(name))
     for value in columns:
         table.add_column(escape(MISSING if value is None else value), justify="right")
-    for place, row in _rows(key, others, found).items():
+    for place, row in _rows(key, others, all_points).items():
         names = [escape(MISSING if name is None else name) for name in place]
         for part in ("validation", "test"):
             cells = [_cell(row.get(value), part, best, is_accuracy) for value in columns]
@@ -81,8 +83,8 @@ def sweep_table(title: str, key: str, found: Sequence[Point], best: Sequence[Poi
     return table
 
 
-def to_csv(trials: Sequence[Trial]) -> str:
-    """Return one line per run; what has not finished has no numbers."""
+def format_csv(trials: Sequence[Trial]) -> str:
+    """Return one row per run; unfinished runs have no numbers."""
     clusters = next((t.summary.cluster_names for t in trials if t.summary is not None), ())
     keys = list(trials[0].values)
     file = io.StringIO()
@@ -91,30 +93,30 @@ def to_csv(trials: Sequence[Trial]) -> str:
     numbers = ["validation", "test", *tests, "models_per_peer", "megabytes_per_peer"]
     writer.writerow(["run", "strategy", "seed", *keys, *numbers])
     for trial in trials:
-        who = (trial.run, trial.label, trial.seed, *(trial.values[key] or "" for key in keys))
+        names = (trial.run, trial.label, trial.seed, *(trial.values[key] or "" for key in keys))
         reached = _numbers(trial.summary) if trial.summary else [""] * len(numbers)
-        writer.writerow((*who, *reached))
+        writer.writerow((*names, *reached))
     return file.getvalue()
 
 
-def _numbers(outcome: RunSummary) -> Sequence[float | str]:
-    traffic = [outcome.models_per_peer, outcome.megabytes_per_peer]
-    return [outcome.validation, outcome.mean, *outcome.cluster_means, *traffic]
+def _numbers(summary: RunSummary) -> Sequence[float | str]:
+    traffic = [summary.models_per_peer, summary.megabytes_per_peer]
+    return [summary.validation, summary.mean, *summary.cluster_means, *traffic]
 
 
-def _columns(key: str, found: Sequence[Point]) -> list[str | None]:
-    """Return the values of a setting in order, and last None if a strategy does not have it."""
-    values = dict.fromkeys(point.values[key] for point in found)
+def _columns(key: str, all_points: Sequence[Point]) -> list[str | None]:
+    """Return the values of a setting; None is last, for strategies without the setting."""
+    values = dict.fromkeys(point.values[key] for point in all_points)
     return sorted(values, key=lambda value: value is None)
 
 
 def _rows(
-    key: str, others: Sequence[str], found: Sequence[Point]
+    key: str, others: Sequence[str], all_points: Sequence[Point]
 ) -> dict[tuple[str | None, ...], dict[str | None, Point]]:
-    """Return the points by (strategy, values of the other settings), then by this setting's."""
+    """Return points by (strategy, values of other settings), then by the value of this one."""
     rows: dict[tuple[str | None, ...], dict[str | None, Point]] = {}
-    for label in dict.fromkeys(point.label for point in found):
-        for point in found:
+    for label in dict.fromkeys(point.label for point in all_points):
+        for point in all_points:
             if point.label == label:
                 place = (label, *(point.values[other] for other in others))
                 rows.setdefault(place, {})[point.values[key]] = point

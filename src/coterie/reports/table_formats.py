@@ -1,4 +1,4 @@
-"""Comparisons as files: Markdown, LaTeX with booktabs, CSV, and tables for a terminal."""
+"""The formats of comparison tables: Markdown, LaTeX with booktabs, CSV and terminal."""
 
 from __future__ import annotations
 
@@ -13,64 +13,63 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from coterie.reports.comparison_tables import Sheet, sheets
+from coterie.reports.comparison_tables import TextTable, build_tables
 from coterie.results.comparison import Compared, Line, Value
 
 Format: TypeAlias = Literal["terminal", "markdown", "latex", "csv"]
 ENDINGS: dict[str, Format] = {".txt": "terminal", ".md": "markdown", ".tex": "latex", ".csv": "csv"}
 WIDTH = 160
-"""How wide a table in a text file may be."""
+"""Maximum width of a table in a text file."""
 
 
-def written(compared: Sequence[Compared], form: Format, *, per_cluster: bool) -> str:
-    """Return the comparisons as the text of a file."""
+def format_comparisons(compared: Sequence[Compared], form: Format, *, per_cluster: bool) -> str:
+    """Return comparisons as the text of a file."""
     if form == "csv":
-        return csv_text(compared)
-    found = [sheet for each in compared for sheet in sheets(each, per_cluster=per_cluster)]
-    writers: dict[str, Callable[[Sheet], str]] = {
-        "markdown": markdown,
-        "latex": latex,
+        return render_csv(compared)
+    tables = [table for each in compared for table in build_tables(each, per_cluster=per_cluster)]
+    writers: dict[str, Callable[[TextTable], str]] = {
+        "markdown": render_markdown,
+        "latex": render_latex,
         "terminal": _plain_text,
     }
-    text = "\n".join(writers[form](sheet) for sheet in found)
+    text = "\n".join(writers[form](table) for table in tables)
     return f"% Needs \\usepackage{{booktabs}}.\n{text}" if form == "latex" else text
 
 
-def console_sheet(sheet: Sheet) -> RenderableType:
-    """Return a sheet for a terminal, the best strategy in bold."""
-    table = Table(title=Text(sheet.title), title_justify="left")
-    for place, name in enumerate(sheet.header):
-        is_name = place < sheet.num_names
-        # On a narrow terminal numbers go into two lines, before any name is cut.
-        table.add_column(Text(name), justify="left" if is_name else "right", no_wrap=is_name)
-    for row in sheet.rows:
+def render_console(table: TextTable) -> RenderableType:
+    """Return a table for a terminal, with the best strategy in bold."""
+    shown = Table(title=Text(table.title), title_justify="left")
+    for place, name in enumerate(table.header):
+        is_name = place < table.num_names
+        # On a narrow terminal numbers wrap, and names are not cut.
+        shown.add_column(Text(name), justify="left" if is_name else "right", no_wrap=is_name)
+    for row in table.rows:
         style = "bold" if row.is_best else ""
-        table.add_row(*map(Text, row.cells), style=style, end_section=row.ends_group)
-    return Group(table, *(Text(note, style="dim") for note in sheet.notes))
+        shown.add_row(*map(Text, row.cells), style=style, end_section=row.ends_group)
+    return Group(shown, *(Text(note, style="dim") for note in table.notes))
 
 
-def _plain_text(sheet: Sheet) -> str:
+def _plain_text(table: TextTable) -> str:
     file = io.StringIO()
-    Console(file=file, width=WIDTH, color_system=None).print(console_sheet(sheet))
-    # Lines are filled up with blanks to the width of the console.
+    Console(file=file, width=WIDTH, color_system=None).print(render_console(table))
+    # The console pads lines with blanks to its width.
     return "".join(f"{line.rstrip()}\n" for line in file.getvalue().splitlines())
 
 
-def markdown(sheet: Sheet) -> str:
-    """Return a sheet as a Markdown table under a bold title."""
-    header = [_markdown_cell(name) for name in sheet.header]
-    aligned = ["---" if place < sheet.num_names else "---:" for place in range(len(header))]
-    lines = [f"**{_markdown_cell(sheet.title)}**", "", _piped(header), _piped(aligned)]
-    for row in sheet.rows:
+def render_markdown(table: TextTable) -> str:
+    """Return a table in Markdown under a bold title."""
+    header = [_markdown_cell(name) for name in table.header]
+    aligned = ["---" if place < table.num_names else "---:" for place in range(len(header))]
+    lines = [f"**{_markdown_cell(table.title)}**", "", *map(_markdown_row, (header, aligned))]
+    for row in table.rows:
         cells = [_markdown_cell(cell) for cell in row.cells]
-        lines.append(
-            _piped([f"**{cell}**" if cell else "" for cell in cells] if row.is_best else cells)
-        )
-    lines += [line for note in sheet.notes for line in ("", _markdown_cell(note))]
+        bold = [f"**{cell}**" if cell else "" for cell in cells]
+        lines.append(_markdown_row(bold if row.is_best else cells))
+    lines += [line for note in table.notes for line in ("", _markdown_cell(note))]
     return "\n".join(lines) + "\n"
 
 
-def _piped(cells: Sequence[str]) -> str:
+def _markdown_row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
@@ -78,35 +77,35 @@ def _markdown_cell(text: str) -> str:
     return re.sub(r"([\\|*_`<>\[\]])", r"\\\1", text.strip())
 
 
-def latex(sheet: Sheet) -> str:
-    """Return a sheet as a LaTeX table; booktabs draws the rules."""
-    columns = "l" * sheet.num_names + "r" * (len(sheet.header) - sheet.num_names)
+def render_latex(table: TextTable) -> str:
+    """Return a table in LaTeX with booktabs."""
+    columns = "l" * table.num_names + "r" * (len(table.header) - table.num_names)
     lines = [
         r"\begin{table}",
         r"\centering",
-        rf"\caption{{{latex_escaped(sheet.title)}}}",
+        rf"\caption{{{escape_latex(table.title)}}}",
         rf"\begin{{tabular}}{{{columns}}}",
         r"\toprule",
-        _ampersands([latex_escaped(name) for name in sheet.header]),
+        _latex_row([escape_latex(name) for name in table.header]),
         r"\midrule",
     ]
-    for place, row in enumerate(sheet.rows):
+    for place, row in enumerate(table.rows):
         cells = [_latex_cell(cell, bold=row.is_best) for cell in row.cells]
-        lines.append(_ampersands(cells))
-        if row.ends_group and place + 1 < len(sheet.rows):
+        lines.append(_latex_row(cells))
+        if row.ends_group and place + 1 < len(table.rows):
             lines.append(r"\addlinespace")
     lines += [r"\bottomrule", r"\end{tabular}"]
-    lines += [rf"\par\smallskip\footnotesize {latex_escaped(note)}" for note in sheet.notes]
+    lines += [rf"\par\smallskip\footnotesize {escape_latex(note)}" for note in table.notes]
     return "\n".join([*lines, r"\end{table}"]) + "\n"
 
 
-def _ampersands(cells: Sequence[str]) -> str:
+def _latex_row(cells: Sequence[str]) -> str:
     return " & ".join(cells) + r" \\"
 
 
 def _latex_cell(text: str, *, bold: bool) -> str:
     indent = r"\quad " if text.startswith("  ") else ""
-    cell = indent + latex_escaped(text.strip())
+    cell = indent + escape_latex(text.strip())
     return rf"\textbf{{{cell}}}" if bold and cell else cell
 
 
@@ -123,7 +122,7 @@ _LATEX = {
     "<": "$<$",
     ">": "$>$",
     "|": r"\textbar{}",
-    "[": "{[}",  # at the beginning of a line it would be an option of the line break before it
+    "[": "{[}",  # at the start of a line, LaTeX takes [ for an option of the line break before it
     "]": "{]}",
     "*": "{*}",
     "°": r"$^\circ$",
@@ -137,17 +136,17 @@ _LATEX = {
 }
 
 
-def latex_escaped(text: str) -> str:
-    """Return text that LaTeX prints as it is; what it has no sign for is named by its number."""
-    return "".join(_latex_sign(sign) for sign in text)
+def escape_latex(text: str) -> str:
+    """Return text escaped for LaTeX; unknown characters become their code points."""
+    return "".join(_escape_latex_character(character) for character in text)
 
 
-def _latex_sign(sign: str) -> str:
-    if sign in _LATEX:
-        return _LATEX[sign]
-    # LaTeX knows the accented letters of Latin scripts by itself, and nothing beyond.
-    known = (sign.isascii() and sign.isprintable()) or "À" <= sign <= "ž"
-    return sign if known else f"U+{ord(sign):04X}"
+def _escape_latex_character(character: str) -> str:
+    if character in _LATEX:
+        return _LATEX[character]
+    # LaTeX knows accented Latin letters, and no other characters beyond ASCII.
+    known = (character.isascii() and character.isprintable()) or "À" <= character <= "ž"
+    return character if known else f"U+{ord(character):04X}"
 
 
 CSV_HEADER = (
@@ -158,8 +157,8 @@ CSV_HEADER = (
 )  # fmt: skip
 
 
-def csv_text(compared: Sequence[Compared]) -> str:
-    """Return one line per strategy and part; shares between 0 and 1, what is unknown empty."""
+def render_csv(compared: Sequence[Compared]) -> str:
+    """Return one row per strategy and part; accuracies are 0 to 1, unknown values are empty."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(CSV_HEADER)

@@ -27,8 +27,8 @@ from coterie.errors import (
 from coterie.experiments.config import LINEAR, RunConfig
 from coterie.experiments.experiment import EXPERIMENT, Experiment, run_name
 from coterie.experiments.run_folder import RunFolder
-from coterie.reports.comparison_tables import duration
-from coterie.reports.final_table import final_table
+from coterie.reports.comparison_tables import format_duration
+from coterie.reports.final_table import build_final_table
 from coterie.results.published_comparison import comparison, differences
 from coterie.storage.files import explain_errors, make_folder, read_small, write_text
 from coterie.storage.yaml_text import parse_yaml
@@ -105,7 +105,7 @@ def run_parts(
     lacking: dict[tuple[str, ...], DataError] = {}
     waiting = [part for part in parts if unfinished(folder, part)]
     for number, part in enumerate(waiting):
-        left = duration(_seconds_left(folder, waiting[number:], threads))
+        left = format_duration(_seconds_left(folder, waiting[number:], threads))
         say(
             f"{part.place} ({number + 1} of {len(waiting)} to run): {len(part.configs)} runs; "
             f"about {left} left in all"
@@ -170,7 +170,7 @@ def published_tables_of(folder: Path, settings: Sequence[Setting]) -> Iterator[T
         summaries = [reached for run in finished if (reached := run.read_summary())]
         if summaries:
             compared = comparison([run.config for run in finished])
-            yield final_table(setting.name, summaries, compared)
+            yield build_final_table(setting.name, summaries, compared)
 
 
 def prepared(folder: Path, configs: Sequence[RunConfig]) -> Experiment:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from coterie.reports.comparison_tables import UNKNOWN, Row, Sheet
+from coterie.reports.comparison_tables import UNKNOWN, TextRow, TextTable
 from coterie.results.statistics import TEST, confidence, corrected, paired_difference
 from coterie.studies.results import HARM, Result
 
@@ -99,7 +99,7 @@ NUMBERS = (
 
 def group_sheets(
     found: Sequence[Result], group: str, numbers: Sequence[Number] = NUMBERS
-) -> list[Sheet]:
+) -> list[TextTable]:
     """Return the tables of a group that have anything in them."""
     mine = [each for each in found if each.group == group]
     sheets = [sheet(mine, group, number) for number in numbers]
@@ -107,7 +107,7 @@ def group_sheets(
     return [each for each in sheets if each.rows]
 
 
-def sheet(found: Sequence[Result], group: str, number: Number) -> Sheet:
+def sheet(found: Sequence[Result], group: str, number: Number) -> TextTable:
     """Return strategies × settings: mostly means over seeds ± half the width of 95% intervals."""
     known = [each for each in found if not math.isnan(number.of(each))]
     settings, strategies = _names(known)
@@ -124,13 +124,15 @@ def sheet(found: Sequence[Result], group: str, number: Number) -> Sheet:
         fewer = f" ({len(values[place])} of {most})" if 0 < len(values[place]) < most else ""
         return f"{text}{'*' if place in best else ''}{fewer}"
 
-    rows = [Row((name, *(cell((name, setting)) for setting in settings))) for name in strategies]
+    rows = [
+        TextRow((name, *(cell((name, setting)) for setting in settings))) for name in strategies
+    ]
     notes = ("* the best of its column",) if number.has_best else ()
     header = ("strategy", *(_titled(known, setting) for setting in settings))
-    return Sheet(f"{group}: {number.title}", header, tuple(rows), notes)
+    return TextTable(f"{group}: {number.title}", header, tuple(rows), notes)
 
 
-def against_ours(found: Sequence[Result], group: str) -> Sheet:
+def against_ours(found: Sequence[Result], group: str) -> TextTable:
     """Return by how much Kin is better than each strategy, for each seed; stars: significant."""
     settings, strategies = _names(found)
     cells: dict[tuple[str, str], str] = {}
@@ -146,11 +148,11 @@ def against_ours(found: Sequence[Result], group: str) -> Sheet:
         for strategy, each in corrected(differences).items():
             cells[strategy, setting] = f"{_cell(sign * each.mean, each.width, '+.2f')}{each.mark}"
     rows = tuple(
-        Row((strategy, *(cells.get((strategy, setting), UNKNOWN) for setting in settings)))
+        TextRow((strategy, *(cells.get((strategy, setting), UNKNOWN) for setting in settings)))
         for strategy in strategies
         if any((strategy, setting) in cells for setting in settings)
     )
-    return Sheet(
+    return TextTable(
         f"{group}: advantage of {OURS} at the end, on the same seeds",
         ("strategy", *(_titled(found, setting) for setting in settings)),
         rows,

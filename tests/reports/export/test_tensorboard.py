@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from commands import coterie, refused
 
-from coterie.reports.export.curves import plain_names
+from coterie.reports.export.run_curves import clean_names
 from coterie.runtime.run_tables import read_table
 
 OPTIONS = ("--peers", 8, "--rounds", 4, "--threads", 1, "--set", "strategy.fetches=2")
@@ -103,7 +103,7 @@ def test_a_configuration_cannot_choose_where_files_go(runs, tmp_path):
     assert written.is_relative_to(tmp_path / "deep" / "events")
 
 
-def test_a_damaged_run_is_told_and_the_others_are_exported(runs, tmp_path):
+def test_a_damaged_run_is_named_and_the_others_are_exported(runs, tmp_path):
     (runs / "local-seed0" / "metrics.parquet").write_bytes(b"nonsense")
     done = coterie("export", runs, "--tensorboard", tmp_path / "events")
     assert done.code == 0
@@ -128,7 +128,7 @@ def test_without_the_package_it_says_what_to_install(runs, tmp_path, monkeypatch
 
 
 def test_names_that_would_become_the_same_are_numbered():
-    assert plain_names(["0°", "labels 0,1"]) == ["0", "labels_0_1"]
-    assert plain_names(["a b", "a,b"]) == ["cluster_0", "cluster_1"]
-    assert plain_names(["mean", "x"]) == ["cluster_0", "cluster_1"]
-    assert plain_names(["°"]) == ["cluster_0"]
+    assert clean_names(["0°", "labels 0,1"]) == ["0", "labels_0_1"]
+    assert clean_names(["a b", "a,b"]) == ["cluster_0", "cluster_1"]
+    assert clean_names(["mean", "x"]) == ["cluster_0", "cluster_1"]
+    assert clean_names(["°"]) == ["cluster_0"]

@@ -15,10 +15,17 @@ from PIL import Image
 from watching_runs import create
 
 from coterie.experiments.experiment import Experiment
-from coterie.reports.figures.accuracy import keep_in_view
-from coterie.reports.figures.files import write
-from coterie.reports.figures.style import COLUMN, MAX_TEXT, PAGE, new_figure, plain, style
-from coterie.reports.figures.sweeps import sweep_figures
+from coterie.reports.figures.curve_figures import scale_errors
+from coterie.reports.figures.style import (
+    COLUMN,
+    MAX_TEXT,
+    PAGE,
+    clean_name,
+    new_figure,
+    use_style,
+    write_figure,
+)
+from coterie.reports.figures.sweep_figures import draw_sweeps
 
 DAC = {"strategy.fetches": 2}
 DRIFTING = {
@@ -46,7 +53,7 @@ def drifting(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def one_run(tmp_path_factory) -> Path:
-    """Return a run with one figure of every kind, for what has to be drawn again and again."""
+    """Return a run with every type of figure, for tests that draw repeatedly."""
     folder = tmp_path_factory.mktemp("figures") / "one"
     return finished(folder, ["dac"], [0], **DRIFTING)
 
@@ -142,7 +149,7 @@ def test_hostile_names(drifting, tmp_path):
 
 
 def test_a_name_that_leads_out_of_the_folder(one_run, tmp_path):
-    """The same strategy in two folders is told apart by their names, which may be anything."""
+    """The same strategy in two folders is labelled with their names, which may be any text."""
     first = Path(shutil.copytree(one_run, tmp_path / "one"))
     second = Path(shutil.copytree(one_run, tmp_path / "..x; two"))
     for config in second.glob("*/config.yaml"):
@@ -197,8 +204,8 @@ def test_sweeps(tmp_path):
         "--set", "strategy.fetches=1", "--out", tmp_path / "runs",
     )  # fmt: skip
     assert answer.code == 0, answer.err
-    with style():
-        figures = sweep_figures(Experiment.open(tmp_path / "runs"))
+    with use_style():
+        figures = draw_sweeps(Experiment.open(tmp_path / "runs"))
         assert set(figures) == {"sweep-strategy.tau", "sweep-training.optimizer"}
         (axes,) = figures["sweep-strategy.tau"].axes
         assert axes.get_xscale() == "log"
@@ -207,7 +214,7 @@ def test_sweeps(tmp_path):
         assert axes.get_xscale() == "linear"
         assert [text.get_text() for text in axes.get_xticklabels()] == ["adam", "sgd"]
         for figure in figures.values():
-            write(figure, tmp_path, "sweep", "png")
+            write_figure(figure, tmp_path, "sweep", "png")
     with Image.open(tmp_path / "sweep.png") as picture:
         assert picture.width == pytest.approx(COLUMN * 300, abs=1)
 
@@ -217,11 +224,11 @@ def test_sweeps(tmp_path):
     [("dac", "dac"), ("_x", " _x"), ("a\n b\t", "a b"), ("猫", "�"), ("", "�"), ("$x$", "$x$")],
 )
 def test_names_are_made_drawable(name, shown):
-    assert plain(name) == shown
+    assert clean_name(name) == shown
 
 
 def test_long_names_keep_what_tells_them_apart():
-    first, second = (plain("x" * 60 + end) for end in ("-one", "-two"))
+    first, second = (clean_name("x" * 60 + end) for end in ("-one", "-two"))
     assert len(first) == MAX_TEXT
     assert first != second
 
@@ -231,7 +238,7 @@ def test_long_names_keep_what_tells_them_apart():
     [(True, [1, 1000], "linear"), (False, [1, 20], "linear"), (False, [1, 1000, None], "log")],
 )
 def test_errors_of_very_different_sizes_are_shown_by_powers(higher_is_better, values, scale):
-    with style():
+    with use_style():
         axes = new_figure(2, 2).subplots()
-        keep_in_view([axes], [values], {"higher_is_better": higher_is_better})
+        scale_errors([axes], [values], {"higher_is_better": higher_is_better})
         assert axes.get_yscale() == scale

@@ -1,4 +1,4 @@
-"""When runs were started, and by which command: recorded, read again, and told on the page."""
+"""When runs were started, and by which command: recorded, read again, and shown on the page."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 
 import pytest
 from commands import coterie
-from stories import metrics, run, subject
+from report_runs import metrics, run, run_group
 
 from coterie.errors import StorageError
 from coterie.experiments.provenance import UNKNOWN, Start, command_given, read_start, write_start
-from coterie.reports.html.views.origin import origin, shown_command
+from coterie.reports.html.views.run_origin import describe_origin, shorten_paths
 from coterie.results.read_runs import read_runs
 
 NOON = datetime(2026, 5, 3, 12, 30, tzinfo=UTC)
@@ -43,11 +43,11 @@ def test_other_programs_leave_no_command(monkeypatch):
 
 def test_older_folders_are_read(tmp_path):
     assert read_start(tmp_path) == UNKNOWN
-    [told] = origin(subject(started("dac", Start(version="0.0.9"))))
-    assert told["text"] == (
+    [line] = describe_origin(run_group(started("dac", Start(version="0.0.9"))))
+    assert line["text"] == (
         "Preset own, run with Coterie 0.0.9; the date and the command were not recorded."
     )
-    assert told["command"] is None
+    assert line["command"] is None
 
 
 DAMAGE = (
@@ -77,13 +77,13 @@ def test_a_damaged_file_costs_no_run(tmp_path):
     gathered = read_runs([folder])
     assert [each.start for each in gathered] == [UNKNOWN]
     assert "started.json is damaged" in gathered.problems[0]
-    told = json.loads((folder / "local-seed0" / "software.json").read_text())
-    assert whole.start.version == told["coterie"]
+    versions = json.loads((folder / "local-seed0" / "software.json").read_text())
+    assert whole.start.version == versions["coterie"]
 
 
 def test_the_page_names_date_command_and_version():
     start = Start(NOON, ("coterie", "run", "digits"), "0.1.0")
-    assert origin(subject(started("dac", start), started("dac", start, 1))) == [
+    assert describe_origin(run_group(started("dac", start), started("dac", start, 1))) == [
         {
             "text": "Preset own, started on 2026-05-03 at 12:30 UTC with Coterie 0.1.0, "
             "by this command:",
@@ -92,22 +92,24 @@ def test_the_page_names_date_command_and_version():
     ]
 
 
-def test_runs_of_several_commands_are_told_in_order():
+def test_runs_of_several_commands_are_listed_in_order():
     late = Start(NOON.replace(day=9), ("coterie", "run", "b"), "0.2.0")
     early = Start(NOON, ("coterie", "run", "a"), "0.1.0")
     longer = replace(early, at=NOON.replace(day=5))
-    told = origin(subject(started("x", late), started("y", early), started("z", longer)))
-    assert [each["command"] for each in told] == ["coterie run a", "coterie run b"]
-    assert "from 2026-05-03 to 2026-05-05" in told[0]["text"]
+    lines = describe_origin(
+        run_group(started("x", late), started("y", early), started("z", longer))
+    )
+    assert [each["command"] for each in lines] == ["coterie run a", "coterie run b"]
+    assert "from 2026-05-03 to 2026-05-05" in lines[0]["text"]
 
 
 def test_runs_from_python_and_very_many_commands():
-    [told] = origin(subject(started("dac", Start(NOON, (), "0.1.0"))))
-    assert told["text"].endswith("with Coterie 0.1.0, from Python.")
+    [line] = describe_origin(run_group(started("dac", Start(NOON, (), "0.1.0"))))
+    assert line["text"].endswith("with Coterie 0.1.0, from Python.")
     many = [started(f"s{n}", Start(NOON, ("coterie", str(n)), "1")) for n in range(7)]
-    told = origin(subject(*many))
-    assert len(told) == 5
-    assert told[-1] == {"text": "And by 3 more commands.", "command": None}
+    lines = describe_origin(run_group(*many))
+    assert len(lines) == 5
+    assert lines[-1] == {"text": "Runs of 3 more commands are not listed.", "command": None}
 
 
 @pytest.mark.parametrize(
@@ -123,6 +125,6 @@ def test_runs_from_python_and_very_many_commands():
         ("-o/home/me/x.html", "-o.../x.html"),
     ],
 )
-def test_pages_do_not_tell_where_files_lie(given, shown):
+def test_pages_do_not_show_where_files_are(given, shown):
     """A page is for other people."""
-    assert shown_command(["coterie", given]).removeprefix("coterie ") in (shown, shown.strip("'"))
+    assert shorten_paths(["coterie", given]).removeprefix("coterie ") in (shown, shown.strip("'"))

@@ -1,4 +1,4 @@
-"""Heatmaps, graphs, beliefs and true similarities: matrices of peers, checked by hand."""
+"""Heatmaps, graphs, estimated and true similarities: matrices of peers, checked by hand."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ import base64
 
 import numpy as np
 import pytest
-from stories import fetches, metrics, run, subject
+from report_runs import fetches, metrics, run, run_group
 
-from coterie.reports.html.views.estimates import beliefs
-from coterie.reports.html.views.graph import graph
-from coterie.reports.html.views.heatmap import heatmap
-from coterie.reports.html.views.layouts import settle, start_places
-from coterie.reports.html.views.pairs import make_bins, window_length
-from coterie.reports.html.views.similarity import similarity
+from coterie.reports.html.views.estimates_view import build_estimates
+from coterie.reports.html.views.fetch_windows import make_bins, window_length
+from coterie.reports.html.views.graph_layout import move_nodes, spread_nodes
+from coterie.reports.html.views.graph_view import build_graph
+from coterie.reports.html.views.heatmap_view import build_heatmap
+from coterie.reports.html.views.similarity_view import build_similarity
 
 # Peers 0 and 2 are of one cluster, 1 and 3 of the other: the order by cluster is 0, 2, 1, 3.
 MIXED = (0, 1, 0, 1)
 
 
 def unpacked(packed):
-    kind = np.dtype(packed["type"]).newbyteorder("<")
-    return np.frombuffer(base64.b64decode(packed["base64"]), kind).reshape(packed["shape"])
+    dtype = np.dtype(packed["type"]).newbyteorder("<")
+    return np.frombuffer(base64.b64decode(packed["base64"]), dtype).reshape(packed["shape"])
 
 
 def rows(last=2, **more):
     return [row for number in range(last + 1) for row in metrics(number, [0.5] * 4, MIXED, **more)]
 
 
-def test_who_fetched_whom_in_the_order_by_cluster():
+def test_the_heatmap_is_ordered_by_cluster():
     moved = fetches(1, [(0, 2), (1, 3)]) + fetches(2, [(0, 2), (0, 1)])
     moved += fetches(2, [(3, 0)], delivered=False) + fetches(2, [(3, 0)], kind="probe")
-    found = heatmap(subject(run("dac", metrics=rows(), exchanges=moved)))
+    found = build_heatmap(run_group(run("dac", metrics=rows(), exchanges=moved)))
     [shown] = found["runs"]
     assert shown["windows"] == [[0, 1, 1], [0, 2, 2]]
     assert shown["bins"]["0"] == {"peers": [[0], [2], [1], [3]], "clusters": [0, 0, 1, 1]}
@@ -41,24 +41,24 @@ def test_who_fetched_whom_in_the_order_by_cluster():
     assert second.tolist() == [[0, 1, 1, 0], [0] * 4, [0] * 4, [0] * 4]
 
 
-@pytest.mark.parametrize("view", [heatmap, graph])
-def test_who_is_poisoned_is_known(view):
+@pytest.mark.parametrize("view", [build_heatmap, build_graph])
+def test_poisoned_peers_are_known(view):
     bad = [{**row, "poisoned": row["peer"] == 2} for row in rows()]
-    [shown] = view(subject(run("dac", metrics=bad, exchanges=fetches(1, [(0, 2)]))))["runs"]
+    [shown] = view(run_group(run("dac", metrics=bad, exchanges=fetches(1, [(0, 2)]))))["runs"]
     assert shown["poisoned"] == [2]
 
 
-def test_who_exchanges_nothing_is_named():
+def test_strategies_without_exchange_are_named():
     dac = run("dac", metrics=rows(), exchanges=fetches(1, [(0, 2)]))
-    found = heatmap(subject(run("local", strategy="local", metrics=rows()), dac))
+    found = build_heatmap(run_group(run("local", strategy="local", metrics=rows()), dac))
     assert found["without"] == ["local"]
     assert [each["strategy"] for each in found["runs"]] == [1]
-    assert "missing" in heatmap(subject(run("local", strategy="local", metrics=rows())))
+    assert "missing" in build_heatmap(run_group(run("local", strategy="local", metrics=rows())))
 
 
 def test_a_server_is_no_peer():
     uploads = fetches(1, [(-1, 0)], kind="upload") + fetches(1, [(0, -1)], kind="download")
-    assert "missing" in heatmap(subject(run("fedavg", metrics=rows(), exchanges=uploads)))
+    assert "missing" in build_heatmap(run_group(run("fedavg", metrics=rows(), exchanges=uploads)))
 
 
 def test_windows_do_not_span_shifts():
@@ -68,7 +68,7 @@ def test_windows_do_not_span_shifts():
         *metrics(2, [0.5] * 4, (1, 1, 0, 0), step=1),
     ]
     moved = fetches(1, [(0, 2)]) + fetches(2, [(0, 1)])
-    [shown] = heatmap(subject(run("dac", metrics=shifted, exchanges=moved)))["runs"]
+    [shown] = build_heatmap(run_group(run("dac", metrics=shifted, exchanges=moved)))["runs"]
     assert shown["windows"] == [[0, 1, 1], [1, 2, 2]]
     assert shown["bins"]["1"]["peers"] == [[2], [3], [0], [1]]
     assert unpacked(shown["cells"])[1][2].tolist() == [0, 0, 0, 1]
@@ -93,13 +93,15 @@ def test_windows_are_few_but_not_too_short(rounds, length):
 
 def test_the_graph_prefers_probabilities_to_counts():
     moved = fetches(1, [(0, 1), (0, 2), (2, 1)]) + fetches(2, [(0, 1)])
-    believed = [
+    estimates = [
         {"round": 2, "peer": 0, "other": 2, "origin": "measured", "probability": 0.75},
         {"round": 2, "peer": 0, "other": 3, "origin": "measured", "probability": 0.25},
         {"round": 2, "peer": 1, "other": 3, "origin": "measured", "probability": 0.5},
     ]
-    [shown] = graph(subject(run("dac", metrics=rows(), exchanges=moved, beliefs=believed)))["runs"]
-    assert shown["from_beliefs"] == [False, True]
+    [shown] = build_graph(
+        run_group(run("dac", metrics=rows(), exchanges=moved, beliefs=estimates))
+    )["runs"]
+    assert shown["from_probabilities"] == [False, True]
     assert shown["strongest"] == 1
     targets, strengths = unpacked(shown["targets"]), unpacked(shown["strengths"])
     # In the first window peer 0 took as much from 1 as from 2, peer 2 (place 1) all from 1.
@@ -111,47 +113,49 @@ def test_the_graph_prefers_probabilities_to_counts():
     assert unpacked(shown["places"]).max() <= 1000
 
 
-def test_the_graph_does_not_rely_on_the_few_who_were_asked():
-    believed = [{"round": 2, "peer": 0, "other": 2, "origin": "measured", "probability": 1.0}]
+def test_the_graph_ignores_probabilities_of_a_few_peers():
+    estimates = [{"round": 2, "peer": 0, "other": 2, "origin": "measured", "probability": 1.0}]
     moved = fetches(2, [(0, 1), (1, 3), (2, 0), (3, 1)])
-    [shown] = graph(subject(run("dac", metrics=rows(), exchanges=moved, beliefs=believed)))["runs"]
-    assert shown["from_beliefs"] == [False, False]
+    [shown] = build_graph(
+        run_group(run("dac", metrics=rows(), exchanges=moved, beliefs=estimates))
+    )["runs"]
+    assert shown["from_probabilities"] == [False, False]
 
 
 def test_the_graph_is_the_same_every_time():
     one = run("dac", metrics=rows(), exchanges=fetches(1, [(0, 1), (2, 3)]))
     two = run("dac", metrics=rows(), exchanges=fetches(1, [(0, 1), (2, 3)]))
-    assert graph(subject(one)) == graph(subject(two))
+    assert build_graph(run_group(one)) == build_graph(run_group(two))
 
 
-def test_who_prefers_each_other_comes_to_stand_together():
+def test_peers_that_prefer_each_other_are_placed_together():
     clusters = np.repeat([0, 1, 2], 8)
     same = clusters[:, None] == clusters[None, :]
     shares = np.where(same, 1.0, 0.02)
     np.fill_diagonal(shares, 0)
     shares /= shares.sum(axis=1, keepdims=True)
-    places = settle(start_places(24), shares, 150)
+    places = move_nodes(spread_nodes(24), shares, 150)
     apart = np.linalg.norm(places[:, None] - places[None], axis=2)
     assert apart[same].mean() < 0.5 * apart[~same].mean()
 
 
-def test_beliefs_keep_measured_estimated_and_unknown_apart():
-    told = [
+def test_estimates_keep_measured_estimated_and_unknown_apart():
+    recorded_rows = [
         {"round": 1, "peer": 0, "other": 2, "origin": "measured", "similarity": 1.0},
         {"round": 1, "peer": 0, "other": 1, "origin": "estimated", "similarity": 3.0},
         {"round": 1, "peer": 3, "other": 0, "origin": "measured", "similarity": 3.0},
     ]
-    [shown] = beliefs(subject(run("dac", metrics=rows(), beliefs=told)))["runs"]
+    [shown] = build_estimates(run_group(run("dac", metrics=rows(), beliefs=recorded_rows)))["runs"]
     assert shown["rounds"] == [1]
     [cells] = unpacked(shown["cells"])
-    # Only 0 and 3 told; the order of the others is 0, 2, 1, 3. Levels reach from 1 to 127,
+    # Only 0 and 3 were recorded; the order of the others is 0, 2, 1, 3. Levels reach from 1 to 127,
     # estimated ones from 129 to 255.
     assert shown["axes"][0]["rows"] == {"peers": [[0], [3]], "clusters": [0, 1]}
     assert shown["axes"][0]["columns"]["peers"] == [[0], [2], [1], [3]]
-    assert not shown["all_told"]
+    assert not shown["has_all_peers"]
     assert cells.tolist() == [[0, 1, 255, 0], [127, 0, 0, 0]]
     assert shown["known"] == [[pytest.approx(2 / 6, abs=1e-3), pytest.approx(1 / 6, abs=1e-3)]]
-    assert "older versions" in beliefs(subject(run("dac", metrics=rows())))["missing"]
+    assert "older versions" in build_estimates(run_group(run("dac", metrics=rows())))["missing"]
 
 
 def test_true_similarity_follows_clusters_through_drift():
@@ -167,9 +171,9 @@ def test_true_similarity_follows_clusters_through_drift():
         for number, clusters in ((1, (1, 0)), (2, (1, 1)))
         for other, cluster in zip((1, 2), clusters, strict=True)
     ]
-    [shown] = similarity(subject(run("dac", metrics=rows(), similarities=seen)))["runs"]
+    [shown] = build_similarity(run_group(run("dac", metrics=rows(), similarities=seen)))["runs"]
     [line] = shown["watched"]
     assert (line["peer"], line["metric"], line["rounds"]) == (0, "inverse-loss", [1, 2])
     assert line["values"] == [[1.1, 2.1], [1.2, 2.2]]
     assert line["clusters"] == [[[0, 1]], [[0, 0], [1, 1]]]
-    assert "watch.peers" in similarity(subject(run("dac", metrics=rows())))["missing"]
+    assert "watch.peers" in build_similarity(run_group(run("dac", metrics=rows())))["missing"]

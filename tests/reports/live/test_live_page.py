@@ -1,4 +1,4 @@
-"""The live page: what is served, to whom, and how news reach viewers."""
+"""The live page: what it serves to which hosts, and how updates reach viewers."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import httpx
 import pytest
 
 from coterie.reports.html.page_data import VIEWS
-from coterie.reports.live import page_updates as story_module
-from coterie.reports.live.follower import Follower
-from coterie.reports.live.hub import END, UPDATE, Hub
-from coterie.reports.live.page_updates import Teller
+from coterie.reports.live import page_updates
+from coterie.reports.live.broadcaster import END, UPDATE, Broadcaster
+from coterie.reports.live.page_updates import PageUpdates
+from coterie.reports.live.run_follower import RunFollower
 from coterie.reports.live.web_app import make_app
 
 
-def hub_of(folder) -> Hub:
-    return Hub(Teller(Follower(folder)))
+def broadcaster_of(folder) -> Broadcaster:
+    return Broadcaster(PageUpdates(RunFollower(folder)))
 
 
 class Client:
     """Asks the application without a network in between."""
 
-    def __init__(self, hub: Hub) -> None:
-        self._way = httpx.ASGITransport(make_app(hub))
+    def __init__(self, broadcaster: Broadcaster) -> None:
+        self._way = httpx.ASGITransport(make_app(broadcaster))
 
     def request(self, method: str, path: str, **headers: str) -> httpx.Response:
         async def ask() -> httpx.Response:
@@ -41,7 +41,7 @@ class Client:
 
 @pytest.fixture
 def client(runs) -> Client:
-    return Client(hub_of(runs))
+    return Client(broadcaster_of(runs))
 
 
 def test_the_page_holds_everything_and_may_load_nothing(client):
@@ -75,15 +75,15 @@ def test_there_is_nothing_else(client, path):
     assert client.get(path).status_code == 404
 
 
-def test_nobody_can_change_anything(client):
+def test_requests_change_nothing(client):
     for method in ("POST", "PUT", "DELETE", "PATCH"):
         assert client.request(method, "/").status_code == 405
 
 
-async def told(hub: Hub, count: int) -> list[tuple[str, dict]]:
+async def first_events(broadcaster: Broadcaster, count: int) -> list[tuple[str, dict]]:
     """Return the first events of a new viewer."""
     found = []
-    async for kind, data in hub.events():
+    async for kind, data in broadcaster.events():
         assert "\n" not in data
         found.append((kind, json.loads(data)))
         if len(found) == count:
@@ -91,18 +91,18 @@ async def told(hub: Hub, count: int) -> list[tuple[str, dict]]:
     return found
 
 
-def test_a_viewer_is_told_everything_at_first(runs):
-    ((kind, data),) = asyncio.run(told(hub_of(runs), 1))
+def test_a_viewer_gets_all_parts_at_first(runs):
+    ((kind, data),) = asyncio.run(first_events(broadcaster_of(runs), 1))
     assert kind == UPDATE
     assert data["names"] == list(data["parts"])
     assert data["parts"]["progress"]["text"] == "28 of 28 rounds (100%), 4 of 4 runs done, finished"
-    assert data["parts"]["subjects"] == ["digits: local, random"]
+    assert data["parts"]["groups"] == ["digits: local, random"]
     assert {name for name in data["names"] if "/" in name} == {f"0/{name}" for name in VIEWS}
 
 
 def test_a_folder_that_is_not_there_is_waited_for(tmp_path):
-    ((_, data),) = asyncio.run(told(hub_of(tmp_path / "later"), 1))
-    assert data["names"] == ["progress", "subjects"]
+    ((_, data),) = asyncio.run(first_events(broadcaster_of(tmp_path / "later"), 1))
+    assert data["names"] == ["progress", "groups"]
     assert data["parts"]["progress"]["text"].startswith("Waiting for ")
 
 
@@ -112,20 +112,20 @@ def test_hostile_names_stay_text(runs):
     for summary in runs.glob("*/summary.json"):
         content = json.loads(summary.read_text())
         summary.write_text(json.dumps({**content, "cluster_names": [name] * 4}))
-    ((_, data),) = asyncio.run(told(hub_of(runs), 1))
+    ((_, data),) = asyncio.run(first_events(broadcaster_of(runs), 1))
     assert data["parts"]["0/curves"]["clusters"][0]["name"] == name
 
 
 def test_later_only_what_changed_is_sent(runs, monkeypatch):
     """A run whose summary is missing goes on; when it comes, its settings are not sent again."""
-    monkeypatch.setattr("coterie.reports.live.hub.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("coterie.reports.live.broadcaster.READ_SECONDS", 0.01)
     summary = runs / "random-seed1" / "summary.json"
     kept = summary.read_text()
     summary.unlink()
 
     async def watch() -> tuple[dict, dict]:
-        hub = hub_of(runs)
-        viewer = hub.events()
+        broadcaster = broadcaster_of(runs)
+        viewer = broadcaster.events()
         _, first = await anext(viewer)
         summary.write_text(kept)
         _, second = await anext(viewer)
@@ -140,38 +140,38 @@ def test_later_only_what_changed_is_sent(runs, monkeypatch):
 
 def test_many_viewers_cost_one_reader(runs, monkeypatch):
     looks = []
-    real = Teller.look
+    real = PageUpdates.collect
 
     def look(self, **options):
         looks.append(1)
         return real(self, **options)
 
-    monkeypatch.setattr(Teller, "look", look)
+    monkeypatch.setattr(PageUpdates, "collect", look)
 
     async def watch() -> list[list[tuple[str, dict]]]:
-        hub = hub_of(runs)
-        return await asyncio.gather(*(told(hub, 1) for _ in range(5)))
+        broadcaster = broadcaster_of(runs)
+        return await asyncio.gather(*(first_events(broadcaster, 1) for _ in range(5)))
 
     assert len({json.dumps(each) for each in asyncio.run(watch())}) == 1
     assert len(looks) == 1
 
 
 def test_the_end_comes_with_the_last_news(runs, monkeypatch):
-    """What is dear is made less often, but the last that viewers see is complete."""
-    monkeypatch.setattr(story_module, "VIEW_SHARE", 1e-12)
-    monkeypatch.setattr(story_module, "LOOK_SHARE", 1e-12)
+    """Expensive views are updated less often, but the last update is complete."""
+    monkeypatch.setattr(page_updates, "VIEW_SHARE", 1e-12)
+    monkeypatch.setattr(page_updates, "READ_SHARE", 1e-12)
     summary = runs / "random-seed1" / "summary.json"
     kept = summary.read_text()
     summary.unlink()
 
     async def watch() -> list[tuple[str, dict]]:
-        hub = hub_of(runs)
+        broadcaster = broadcaster_of(runs)
         found = []
-        async for kind, data in hub.events():
+        async for kind, data in broadcaster.events():
             found.append((kind, json.loads(data)))
             if len(found) == 1:
                 summary.write_text(kept)
-                await hub.finish()
+                await broadcaster.finish()
         return found
 
     found = asyncio.run(watch())
@@ -180,60 +180,60 @@ def test_the_end_comes_with_the_last_news(runs, monkeypatch):
     assert "0/summary" in found[1][1]["parts"]
 
 
-def test_dear_views_are_made_less_often(runs, monkeypatch):
-    """Views have a share of the processor; one that used it up shows what it last did."""
+def test_expensive_views_are_updated_less_often(runs, monkeypatch):
+    """Each view has a share of the processor; above it, the page shows its last data."""
     (runs / "random-seed1" / "summary.json").unlink()
-    teller = Teller(Follower(runs))
+    updates = PageUpdates(RunFollower(runs))
     made: list[str] = []
 
-    def view(subject):
+    def view(group):
         made.append("made")
         return {"number": len(made)}
 
-    monkeypatch.setattr(story_module, "VIEWS", {"dear": view})
-    monkeypatch.setattr(story_module, "FIRST_SECONDS", 0.0)
-    monkeypatch.setattr(story_module, "VIEW_SHARE", 1e-12)
+    monkeypatch.setattr(page_updates, "VIEWS", {"expensive": view})
+    monkeypatch.setattr(page_updates, "FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(page_updates, "VIEW_SHARE", 1e-12)
     stamps = runs / "random-seed0" / "summary.json"
     for number in range(1, 5):
         stamps.touch()
         stamps.write_text(stamps.read_text() + " ")
-        teller.look()
-        teller._due = 0.0
+        updates.collect()
+        updates._due = 0.0
         assert len(made) == min(number, 2)
 
 
-def test_the_end_is_told_at_once_however_dear_looking_is(runs, monkeypatch):
-    monkeypatch.setattr(story_module, "LOOK_SHARE", 1e-12)
-    monkeypatch.setattr(story_module, "FIRST_SECONDS", 1e9)
+def test_the_end_is_sent_at_once_even_if_reading_is_expensive(runs, monkeypatch):
+    monkeypatch.setattr(page_updates, "READ_SHARE", 1e-12)
+    monkeypatch.setattr(page_updates, "FIRST_SECONDS", 1e9)
     summary = runs / "random-seed1" / "summary.json"
     kept = summary.read_text()
     summary.unlink()
-    teller = Teller(Follower(runs))
-    assert teller.look() is not None
-    assert teller.look() is None
+    updates = PageUpdates(RunFollower(runs))
+    assert updates.collect() is not None
+    assert updates.collect() is None
     summary.write_text(kept)
-    told = teller.look()
-    assert json.loads(told["progress"])["text"].endswith("finished")
-    assert teller.look() is None
+    parts = updates.collect()
+    assert json.loads(parts["progress"])["text"].endswith("finished")
+    assert updates.collect() is None
 
 
 def test_a_view_that_fails_does_not_end_the_watching(runs, monkeypatch, caplog):
-    def broken(subject):
+    def broken(group):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(story_module, "VIEWS", {"broken": broken})
-    hub = hub_of(runs)
+    monkeypatch.setattr(page_updates, "VIEWS", {"broken": broken})
+    broadcaster = broadcaster_of(runs)
 
     async def watch() -> list[tuple[str, str]]:
         found = []
 
         async def view() -> None:
-            async for event in hub.events():
+            async for event in broadcaster.events():
                 found.append(event)
 
         viewer = asyncio.create_task(view())
         await asyncio.sleep(0.5)
-        await hub.finish()
+        await broadcaster.finish()
         await viewer
         return found
 

@@ -120,7 +120,7 @@ def test_a_damaged_part_costs_its_own_rounds_only(tmp_path, table):
     assert str(damaged) in problem
 
 
-def test_a_whole_table_that_is_damaged_is_told(tmp_path):
+def test_a_whole_table_that_is_damaged_is_named(tmp_path):
     write_round(tmp_path, 0)
     (tmp_path / "exchanges.parquet").write_bytes(b"PAR1 but no more")
     parts = Parts(tmp_path)
@@ -154,7 +154,7 @@ def test_a_part_that_vanishes_while_it_is_read(tmp_path, monkeypatch):
     assert parts.problems == []
 
 
-def test_a_part_written_anew_on_the_same_inode_is_read_again(tmp_path):
+def test_a_part_written_again_on_the_same_inode_is_read_again(tmp_path):
     """As after a kill: what was recorded beyond the checkpoint is dropped and recorded again."""
     write_round(tmp_path, 0)
     parts = Parts(tmp_path)

@@ -1,4 +1,4 @@
-"""The view for people on ssh: it fits 80 columns and says what is going on."""
+"""The terminal view: it fits 80 columns and shows the runs in progress."""
 
 from __future__ import annotations
 
@@ -10,17 +10,23 @@ from rich.cells import cell_len
 from rich.console import Console
 from watching_runs import create
 
-from coterie.reports.live.follower import Follower
-from coterie.reports.live.progress_text import remaining
-from coterie.reports.live.terminal import Lines, follow, screen, shortened, sparkline
+from coterie.reports.live.progress_text import describe_time_left
+from coterie.reports.live.run_follower import RunFollower
+from coterie.reports.live.terminal_view import (
+    ChangeLines,
+    draw_sparkline,
+    render_screen,
+    shorten_label,
+    show_in_terminal,
+)
 
 
 def drawn(folder, width: int = 80) -> list[str]:
     file = io.StringIO()
     console = Console(file=file, width=width, force_terminal=True, color_system=None)
-    sight = Follower(folder).look()
-    assert sight is not None
-    console.print(screen(sight, width))
+    snapshot = RunFollower(folder).take_snapshot()
+    assert snapshot is not None
+    console.print(render_screen(snapshot, width))
     return file.getvalue().splitlines()
 
 
@@ -65,21 +71,21 @@ def test_before_the_first_round(tmp_path):
 
 
 def test_one_line_per_change(runs):
-    follower = Follower(runs)
-    lines = Lines()
+    follower = RunFollower(runs)
+    lines = ChangeLines()
     (runs / "random-seed0" / "summary.json").unlink()
-    first = lines.new(follower.look())
+    first = lines.describe_changes(follower.take_snapshot())
     assert len(first) == 4
-    assert lines.new(Follower(runs).look()) == []
+    assert lines.describe_changes(RunFollower(runs).take_snapshot()) == []
     (runs / "experiment.yaml").write_text("runs: 7")
-    changed = follower.look()
-    assert any("damaged" in line for line in lines.new(changed))
-    assert lines.new(changed) == []
+    changed = follower.take_snapshot()
+    assert any("damaged" in line for line in lines.describe_changes(changed))
+    assert lines.describe_changes(changed) == []
 
 
 def test_a_terminal_is_left_when_all_has_finished(runs):
     file = io.StringIO()
-    follow(Follower(runs), Console(file=file, width=80, force_terminal=True))
+    show_in_terminal(RunFollower(runs), Console(file=file, width=80, force_terminal=True))
     assert "4 of 4 runs done" in file.getvalue()
 
 
@@ -88,17 +94,17 @@ def test_a_terminal_is_left_when_all_has_finished(runs):
     [([], ""), ([None], ""), ([5.0], "▁"), ([0, 1], "▁█"), ([1, None, 0, 0.5], "█▁▅")],
 )
 def test_sparklines(values, expected):
-    assert sparkline(values, 10) == expected
+    assert draw_sparkline(values, 10) == expected
 
 
 def test_long_sparklines_keep_their_ends():
-    line = sparkline([float(n) for n in range(1000)], 8)
+    line = draw_sparkline([float(n) for n in range(1000)], 8)
     assert line == "▁▂▃▄▅▆▇█"
 
 
 def test_what_tells_variants_apart_is_kept():
-    assert shortened("dac-cosine-gradients-fedsim", 18) == "dac-cosin…s-fedsim"
-    assert shortened("dac", 18) == "dac"
+    assert shorten_label("dac-cosine-gradients-fedsim", 18) == "dac-cosin…s-fedsim"
+    assert shorten_label("dac", 18) == "dac"
 
 
 @pytest.mark.parametrize(
@@ -106,4 +112,4 @@ def test_what_tells_variants_apart_is_kept():
     [(None, ""), (4.2, "about 4 s left"), (240, "about 4 min left"), (9000, "about 2.5 h left")],
 )
 def test_the_time_that_is_left_in_words(seconds, words):
-    assert remaining(seconds) == words
+    assert describe_time_left(seconds) == words

@@ -66,7 +66,7 @@ def test_two_viewers_of_a_run_that_is_killed_and_resumed(tmp_path):
     assert "Traceback" not in answer.err
     for viewer in (first, second):
         viewer.join(60)
-        assert viewer.kinds[-1] == "end"
+        assert viewer.names[-1] == "end"
 
 
 def test_a_run_that_shows_itself(tmp_path):
@@ -79,7 +79,7 @@ def test_a_run_that_shows_itself(tmp_path):
     answer = end(process)
     assert answer.code == 0, answer.err
     viewer.join(60)
-    assert viewer.kinds[-1] == "end"
+    assert viewer.names[-1] == "end"
     assert viewer.texts[-1] == "41 of 41 rounds (100%), finished"
     assert results(watched) == results(plain)
     with socket.socket() as probe:
@@ -109,7 +109,7 @@ def test_a_watched_run_that_is_stopped_leaves_no_process(tmp_path, number):
     while _is_alive(process.pid):
         assert time.monotonic() < deadline, "the watching process survived"
         time.sleep(0.05)
-    assert (viewer.kinds[-1] == "end") == (number == signal.SIGINT)
+    assert (viewer.names[-1] == "end") == (number == signal.SIGINT)
 
 
 def _is_alive(group: int) -> bool:

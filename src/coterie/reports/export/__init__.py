@@ -1,1 +1,1 @@
-"""What `coterie export` writes: runs in the formats of other programs."""
+"""The formats of `coterie export`, for other programs."""

@@ -1,4 +1,4 @@
-"""Runs as TensorBoard event files, one folder per run."""
+"""TensorBoard event files, one folder per run."""
 
 from __future__ import annotations
 
@@ -9,30 +9,32 @@ from typing import Any
 
 from coterie.errors import ConfigError
 from coterie.experiments.run_folder import CONFIG, RunFolder
-from coterie.reports.export.curves import curves
+from coterie.reports.export.run_curves import read_points
 from coterie.storage.files import explain_errors, make_folder
 
 SUFFIX = ".coterie"
-"""How our event files end: those, and no others, are replaced by a later export."""
+"""The suffix of Coterie's event files; a later export replaces only these."""
 
 
-def event_writer() -> Any:
-    """Return the class that writes event files; an error for people if it is not installed."""
+def load_event_writer() -> Any:
+    """Return the class that writes event files; raise ConfigError if it is not installed."""
     try:
         from tensorboardX import SummaryWriter
     except ImportError:
         raise ConfigError(
-            "Writing TensorBoard files needs the package tensorboardX, which is not installed. "
+            "TensorBoard files need the package tensorboardX, which is not installed. "
             "Install it with: pip install 'coterie[tensorboard]'"
         ) from None
     return SummaryWriter
 
 
-def export(runs: Iterable[RunFolder], folder: Path) -> Iterator[Path]:
-    """Write the curves of runs; yield the folder of each, FOLDER/PRESET/STRATEGY-seedN."""
+def export_runs(runs: Iterable[RunFolder], folder: Path) -> Iterator[Path]:
+    """Write the curves of runs; yield their folders, FOLDER/PRESET/STRATEGY-seedN."""
     taken: set[Path] = set()
     for run in runs:
-        target = first = folder / _plain(run.config.preset) / f"{_plain(run.label)}-seed{run.seed}"
+        target = first = (
+            folder / _folder_name(run.config.preset) / f"{_folder_name(run.label)}-seed{run.seed}"
+        )
         number = 1
         while target in taken:
             number += 1
@@ -45,21 +47,21 @@ def export(runs: Iterable[RunFolder], folder: Path) -> Iterator[Path]:
 def _write(run: RunFolder, target: Path) -> None:
     make_folder(target)
     with explain_errors(f"write to {target}"):
-        ends = _ends(run)
+        end_times = _end_times(run)
         for old in target.glob(f"*{SUFFIX}"):
             old.unlink()
-        with event_writer()(str(target), filename_suffix=SUFFIX) as writer:
-            for point in curves(run, run.cluster_names):
-                writer.add_scalar(point.curve, point.value, point.round, ends[point.round])
+        with load_event_writer()(str(target), filename_suffix=SUFFIX) as writer:
+            for point in read_points(run, run.cluster_names):
+                writer.add_scalar(point.curve, point.value, point.round, end_times[point.round])
 
 
-def _plain(name: str) -> str:
-    """Return a name that is that of one folder, whatever a configuration says."""
+def _folder_name(name: str) -> str:
+    """Return a name that is not a path, because a configuration may contain any text."""
     return re.sub(r"[^\w.+=-]+", "_", name).strip("._") or "run"
 
 
-def _ends(run: RunFolder) -> dict[int, float]:
-    """Return when each round ended, in seconds since 1970: when the run began, and its timings."""
+def _end_times(run: RunFolder) -> dict[int, float]:
+    """Return the end of each round in Unix time, from the start of the run and its timings."""
     clock = (run.folder / CONFIG).stat().st_mtime
     ends = {}
     for row in run.table("timings").to_pylist():

@@ -1,1 +1,1 @@
-"""What `coterie figures` draws: the figures of papers, from runs of your own."""
+"""The figures of `coterie figures`: those of the papers, from run folders."""

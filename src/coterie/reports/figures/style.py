@@ -1,4 +1,7 @@
-"""How figures for papers look: column widths, 8 pt letters, lines told apart without colour."""
+"""The style of figures for papers: column widths, 8 pt text, lines that differ without colour.
+
+The same input gives the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, TypeAlias
 
 import matplotlib as mpl
 from matplotlib import font_manager
@@ -16,17 +20,18 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
 from coterie.reports.colours import cluster_colour, strategy_colour
+from coterie.storage.files import write_atomically
 
 COLUMN, PAGE = 3.35, 6.9
 """The widths of one column and of a page with two, in inches."""
 MAX_TEXT = 28
-"""How many letters of a name are shown."""
+"""Maximum length of a name."""
 FONT = "DejaVu Sans"
-"""Comes with matplotlib, so that the same input gives the same bytes everywhere."""
+"""Part of matplotlib, so the same input gives the same bytes on every computer."""
 LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)), (0, (3, 1)), (0, (1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 NUM_MARKERS = 6
-"""How many markers a curve bears."""
+"""About how many markers a curve has."""
 SETTINGS: dict[str, Any] = {
     "font.family": [FONT],
     "font.size": 8,
@@ -49,7 +54,7 @@ SETTINGS: dict[str, Any] = {
     "lines.linewidth": 1.2,
     "lines.markersize": 3.5,
     "image.interpolation": "nearest",
-    # Type 42: whole TrueType letters, which publishers ask for and which can be searched.
+    # Type 42: embedded TrueType fonts, which publishers require and readers can search.
     "pdf.fonttype": 42,
     "svg.fonttype": "path",
     "svg.hashsalt": "coterie",
@@ -61,26 +66,43 @@ SETTINGS: dict[str, Any] = {
     "figure.constrained_layout.w_pad": 0.03,
 }
 
+FigureFormat: TypeAlias = Literal["pdf", "svg", "png"]
+_NO_DATE: dict[FigureFormat, dict[str, str | None]] = {
+    "pdf": {"Creator": "coterie", "Producer": None, "CreationDate": None},
+    "svg": {"Creator": "coterie", "Date": None},
+    "png": {"Software": None},
+}
+
 
 @contextmanager
-def style() -> Iterator[None]:
-    """Draw and write in this style."""
-    # A matplotlibrc of the user's must not change what a paper shows.
+def use_style() -> Iterator[None]:
+    """Use this style for drawing and writing."""
+    # The user's matplotlibrc must not change the figures.
     defaults = {key: value for key, value in mpl.rcParamsDefault.items() if key != "backend"}
     settings: Any = {**defaults, **SETTINGS}
     with mpl.rc_context(settings):
         yield
 
 
+def write_figure(figure: Figure, folder: Path, name: str, file_format: FigureFormat) -> Path:
+    """Write a figure as FOLDER/NAME.FORMAT."""
+
+    def fill(file: BinaryIO) -> str:
+        figure.savefig(file, format=file_format, metadata=_NO_DATE[file_format])
+        return f"{name}.{file_format}"
+
+    return write_atomically(folder, fill)
+
+
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure of a size in inches, whose parts make room for each other."""
+    """Return an empty figure of this size in inches, with constrained layout."""
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def panels(
+def new_panels(
     count: int, *, per_row: int = 5, height: float = 1.7, **sharing: Any
 ) -> tuple[Figure, list[Axes]]:
-    """Return a figure with equal panels, as wide as a column for one and as a page for several."""
+    """Return a figure with equal panels: one has the width of a column, several that of a page."""
     num_rows = -(-count // per_row)
     num_columns = -(-count // num_rows)
     width = COLUMN if count == 1 else PAGE
@@ -92,7 +114,7 @@ def panels(
 
 
 def strategy_line(index: int) -> dict[str, Any]:
-    """Return how a strategy's curve is drawn: each has its own colour, dashes and marker."""
+    """Return the colour, dashes and marker of a strategy's curve."""
     return {
         "color": strategy_colour(index),
         "linestyle": LINES[index % len(LINES)],
@@ -101,18 +123,18 @@ def strategy_line(index: int) -> dict[str, Any]:
 
 
 def cluster_line(index: int) -> dict[str, Any]:
-    """Return how a cluster's curve is drawn."""
+    """Return the colour and marker of a cluster's curve."""
     return {"color": cluster_colour(index), "marker": MARKERS[index % len(MARKERS)]}
 
 
-def marked(index: int, num_points: int) -> tuple[int, int]:
-    """Return which points of a curve bear its marker: not the same for neighbouring curves."""
+def marker_places(index: int, num_points: int) -> tuple[int, int]:
+    """Return which points of a curve have a marker; neighbouring curves have different ones."""
     step = max(1, num_points // NUM_MARKERS)
     return (index * max(1, step // 3)) % step, step
 
 
-def legend_above(figure: Figure, entries: Mapping[str, Mapping[str, Any]]) -> None:
-    """Explain the lines above all panels."""
+def add_legend(figure: Figure, entries: Mapping[str, Mapping[str, Any]]) -> None:
+    """Add a legend above all panels."""
     handles = [Line2D([], [], **line) for line in entries.values()]
     widest = max(len(name) for name in entries)
     per_row = max(1, int(figure.get_figwidth() / (0.52 + 0.066 * widest)))
@@ -125,21 +147,21 @@ def legend_above(figure: Figure, entries: Mapping[str, Mapping[str, Any]]) -> No
     )
 
 
-def round_axis(axes: Axes) -> None:
-    """Count rounds in whole numbers."""
+def format_round_axis(axes: Axes) -> None:
+    """Show whole numbers on the axis of rounds."""
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.xaxis.set_major_formatter(ScalarFormatter(useMathText=False))
     axes.set_xlabel("round")
 
 
-def plain(text: str) -> str:
-    """Return a name from a run so that it can be drawn: one short line of letters there are."""
+def clean_name(text: str) -> str:
+    """Return a name that can be drawn: one short line of characters that the font has."""
     line = re.sub(r"\s+", " ", "".join(c if c.isprintable() or c.isspace() else "�" for c in text))
     drawable = "".join(letter if _can_draw(letter) else "�" for letter in line.strip())
     if len(drawable) > MAX_TEXT:
         end = MAX_TEXT // 3
         drawable = f"{drawable[: MAX_TEXT - 1 - end]}…{drawable[-end:]}"
-    # Matplotlib takes a leading underscore for a line without a name.
+    # In a legend, matplotlib ignores names with a leading underscore.
     return f" {drawable}" if drawable.startswith("_") else drawable or "�"
 
 

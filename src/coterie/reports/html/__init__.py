@@ -1,13 +1,12 @@
-"""What `coterie report` writes: one page about runs that needs nothing else, not even a network.
+"""The page of `coterie report`: one HTML file that works offline.
 
-gathering.gather(folders)   the runs, as far as they can be read
-  → subjects.subjects       runs on the same data, which can be laid side by side
-  → story.story             plain data, {"subjects": [{"title", "views": {NAME: data}, …}]}
-  → shell.page              HTML: template, style, scripts and the data, all in one file
+read_runs(folders)           reads the runs
+  → group_runs(runs)         groups runs on the same data
+  → build_page_data(runs)    plain data, {"groups": [{"title", "views": {NAME: data}}, …]}
+  → render_page(…)           one HTML file with template, style, scripts and data
 
-Every figure has a module in `views/` that makes its data, and a component of the same name in
-`static/NAME.js` that shows them. A component is `render(element, data)`: it may be called again on
-the same element with newer data, and then keeps what the reader has chosen; `Coterie.show(story)`
-does so for a whole page. The live view uses just that. `static/core.js` says how components are
-written.
+Each figure has a module `views/NAME_view.py`, which makes its data, and a component of that name in
+`static/NAME.js`, which shows them. A component is `render(element, data)`. It can be called again
+with newer data and then keeps the reader's choices. `Coterie.show(pageData)` calls all components;
+the live page does so at each update. `static/core.js` explains how to write a component.
 """

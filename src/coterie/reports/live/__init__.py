@@ -1,1 +1,1 @@
-"""What `coterie watch` shows: a run while it goes on, in a browser or a terminal."""
+"""The live view of `coterie watch` and `coterie run --watch`, in a browser or a terminal."""

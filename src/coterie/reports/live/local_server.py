@@ -1,4 +1,4 @@
-"""Serves the live view on this computer only, until it is asked to stop."""
+"""Serves the live page to this computer only, until SIGINT or SIGTERM."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from types import FrameType
 import uvicorn
 
 from coterie.errors import ConfigError
-from coterie.reports.live.follower import Follower
-from coterie.reports.live.hub import Hub
-from coterie.reports.live.page_updates import Teller
+from coterie.reports.live.broadcaster import Broadcaster
+from coterie.reports.live.page_updates import PageUpdates
+from coterie.reports.live.run_follower import RunFollower
 from coterie.reports.live.web_app import make_app
 
 LOCALHOST = "127.0.0.1"
 NICENESS = 5
-"""Watching takes what the run leaves: the moments in which its workers wait for each other."""
-GOODBYE_SECONDS = 2
-"""How long viewers have to take in the last that is told to them."""
+"""The live view has a lower priority than the run."""
+SHUTDOWN_SECONDS = 2
+"""Time for viewers to receive the last updates."""
 
 
 def open_port(port: int = 0) -> socket.socket:
-    """Return a socket that listens on this computer only; port 0: any that is free."""
+    """Return a socket that listens on this computer only; port 0 means any free port."""
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -36,24 +36,24 @@ def open_port(port: int = 0) -> socket.socket:
     except OSError as error:
         listening.close()
         raise ConfigError(
-            f"Cannot listen on port {port}: {error.strerror}. Choose another with --port, or leave "
-            "it out to take one that is free."
+            f"Cannot listen on port {port}: {error.strerror}. Choose another port with --port, or "
+            "omit --port to use any free port."
         ) from None
     listening.listen()
     return listening
 
 
-def address(listening: socket.socket) -> str:
-    """Return where to look."""
+def page_address(listening: socket.socket) -> str:
+    """Return the address of the live page."""
     return f"http://{LOCALHOST}:{listening.getsockname()[1]}/"
 
 
 def serve(
     folder: Path, listening: socket.socket, on_ready: Callable[[], None] = lambda: None
 ) -> None:
-    """Show what is in a folder to whoever asks, until SIGINT or SIGTERM.
+    """Serve the live page of a folder until SIGINT or SIGTERM.
 
-    It is ready as soon as those signals end it properly and whoever connects is answered.
+    `on_ready` is called when connections are accepted and these signals stop the server cleanly.
     """
     if hasattr(os, "nice"):
         os.nice(NICENESS)
@@ -61,32 +61,32 @@ def serve(
 
 
 async def _serve(folder: Path, listening: socket.socket, on_ready: Callable[[], None]) -> None:
-    hub = Hub(Teller(Follower(folder)))
+    broadcaster = Broadcaster(PageUpdates(RunFollower(folder)))
     config = uvicorn.Config(
-        make_app(hub),
+        make_app(broadcaster),
         log_level="warning",
         access_log=False,
         lifespan="off",
         server_header=False,
-        timeout_graceful_shutdown=GOODBYE_SECONDS,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
     server = _Server(config)
-    asked_to_stop = asyncio.Event()
+    stop_requested = asyncio.Event()
 
-    async def stop() -> None:
-        await asked_to_stop.wait()
-        await hub.finish()
+    async def finish() -> None:
+        await stop_requested.wait()
+        await broadcaster.finish()
         server.should_exit = True
 
-    with _on_signal(asyncio.get_running_loop(), asked_to_stop.set):
-        ending = asyncio.create_task(stop())
+    with _call_on_signal(asyncio.get_running_loop(), stop_requested.set):
+        ending = asyncio.create_task(finish())
         on_ready()
         await server.serve([listening])
         ending.cancel()
 
 
 class _Server(uvicorn.Server):
-    """A server whose signals are answered by whoever runs it."""
+    """A server that leaves signals to its caller."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -94,21 +94,21 @@ class _Server(uvicorn.Server):
 
 
 @contextlib.contextmanager
-def _on_signal(loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> Iterator[None]:
-    """Act on Ctrl-C and SIGTERM, within the loop; a SIGINT that is ignored stays so."""
+def _call_on_signal(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> Iterator[None]:
+    """Call a function in the loop on SIGINT and SIGTERM; an ignored signal stays ignored."""
     if threading.current_thread() is not threading.main_thread():
         yield  # signals reach the main thread only
         return
 
     def handle(number: int, frame: FrameType | None) -> None:
-        loop.call_soon_threadsafe(act)
+        loop.call_soon_threadsafe(call)
 
-    previous = {kind: signal.getsignal(kind) for kind in (signal.SIGINT, signal.SIGTERM)}
-    for kind, handler in previous.items():
+    previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number, handler in previous.items():
         if handler != signal.SIG_IGN:
-            signal.signal(kind, handle)
+            signal.signal(number, handle)
     try:
         yield
     finally:
-        for kind, handler in previous.items():
-            signal.signal(kind, handler)
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -1,4 +1,4 @@
-"""What the live page is told: how far the runs are, and the data of a report's views."""
+"""The data of the live page: the progress of the runs, and the views of a report."""
 
 from __future__ import annotations
 
@@ -10,122 +10,122 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from coterie.reports.html.page_data import VIEWS, titles
-from coterie.reports.html.subjects import Subject, subjects
-from coterie.reports.live.follower import Follower, Sight
-from coterie.reports.live.progress_text import overall, where
+from coterie.reports.html.page_data import VIEWS, make_titles
+from coterie.reports.html.run_groups import RunGroup, group_runs
+from coterie.reports.live.progress_text import describe_progress, describe_run
+from coterie.reports.live.run_follower import RunFollower, Snapshot
 
 NUM_PROCESSORS = os.cpu_count() or 1
-VIEW_SHARE, LOOK_SHARE = 0.001, 0.004
-"""Which shares of this computer each view, and looking, may take: the run needs it all."""
+VIEW_SHARE, READ_SHARE = 0.001, 0.004
+"""Shares of the processor time for each view, and for reading the runs: the run needs the rest."""
 FIRST_SECONDS = 10.0
-"""How long the first look, which reads everything, delays the second at most."""
-Parts: TypeAlias = dict[str, str]
-"""What is shown, in parts that change at different times: JSON in one line, by name."""
+"""Maximum pause after the first reading, which reads all rounds."""
+PageParts: TypeAlias = dict[str, str]
+"""The parts of the page by name: JSON in one line."""
 
 
 @dataclass
-class _Made:
-    """A view as it was last made."""
+class _CachedView:
+    """The last data of a view."""
 
-    of: Sight
+    snapshot: Snapshot
     text: str
     due: float
-    """From when on it may be made anew."""
+    """The time from which the view may be computed again."""
 
 
-class Teller:
-    """Says what there is to show: every view as new as its cost allows."""
+class PageUpdates:
+    """Computes the parts of the live page; expensive views are updated less often."""
 
-    def __init__(self, follower: Follower) -> None:
+    def __init__(self, follower: RunFollower) -> None:
         self._follower = follower
-        self._sight: Sight | None = None
+        self._snapshot: Snapshot | None = None
         self._due = 0.0
-        """From when on the runs may be looked at again."""
-        self._subjects: list[tuple[str, Subject]] = []
-        self._made: dict[tuple[str, str], _Made] = {}
+        """The time from which the runs may be read again."""
+        self._groups: list[tuple[str, RunGroup]] = []
+        self._cache: dict[tuple[str, str], _CachedView] = {}
 
-    def look(self, *, is_last: bool = False) -> Parts | None:
-        """Return "progress", the "subjects" and "PLACE/VIEW" of each, as static/live.js reads them.
+    def collect(self, *, is_last: bool = False) -> PageParts | None:
+        """Return "progress", "groups" and "INDEX/VIEW" of each group; None if nothing is new.
 
-        None if there is nothing new. The last look, of the watcher or at a run, leaves nothing out.
+        If it is the last call, or the runs have finished, all views are updated.
         """
-        has_news = self._look(is_last)
-        sight = self._sight
-        if sight is None:
+        has_news = self._read(is_last)
+        snapshot = self._snapshot
+        if snapshot is None:
             return None
-        in_a_hurry = is_last or sight.is_finished
-        made = [
-            self._make(sight, title, subject, name, view, in_a_hurry)
-            for title, subject in self._subjects
+        update_all = is_last or snapshot.is_finished
+        updated = [
+            self._update_view(snapshot, title, group, name, view, update_all)
+            for title, group in self._groups
             for name, view in VIEWS.items()
         ]
-        if not has_news and not any(made):
+        if not has_news and not any(updated):
             return None
         return {
-            "progress": _one_line(_progress(sight)),
-            "subjects": _one_line([title for title, _ in self._subjects]),
+            "progress": _one_line(_progress(snapshot)),
+            "groups": _one_line([title for title, _ in self._groups]),
             **{
-                f"{place}/{name}": self._made[title, name].text
-                for place, (title, _) in enumerate(self._subjects)
+                f"{place}/{name}": self._cache[title, name].text
+                for place, (title, _) in enumerate(self._groups)
                 for name in VIEWS
             },
         }
 
-    def _look(self, is_last: bool) -> bool:
-        """Look at the runs if it is time; return whether there is anything new."""
+    def _read(self, is_last: bool) -> bool:
+        """Read the runs if it is time; return whether anything is new."""
         now = time.monotonic()
-        if self._due > now and not is_last and not self._is_unseen_end():
+        if self._due > now and not is_last and not self._has_just_ended():
             return False
         begun = time.process_time()
-        is_first = self._sight is None or not self._sight.gathered
-        seen = self._follower.look()
-        if seen is not None:
-            self._sight = seen
-            found = subjects(seen.gathered) if seen.gathered else []
-            self._subjects = list(zip(titles(found), found, strict=True))
+        is_first = self._snapshot is None or not self._snapshot.runs
+        newer = self._follower.take_snapshot()
+        if newer is not None:
+            self._snapshot = newer
+            found = group_runs(newer.runs) if newer.runs else []
+            self._groups = list(zip(make_titles(found), found, strict=True))
         cost = time.process_time() - begun
-        pause = cost / (LOOK_SHARE * NUM_PROCESSORS)
+        pause = cost / (READ_SHARE * NUM_PROCESSORS)
         self._due = now + (min(pause, FIRST_SECONDS) if is_first else pause)
-        return seen is not None
+        return newer is not None
 
-    def _is_unseen_end(self) -> bool:
-        """Whether there is a last thing to tell: nobody should wait for that."""
-        return not (self._sight and self._sight.is_finished) and self._follower.has_ended
+    def _has_just_ended(self) -> bool:
+        """Whether all runs have ended since the last snapshot; viewers should see that at once."""
+        return not (self._snapshot and self._snapshot.is_finished) and self._follower.has_ended
 
-    def _make(
+    def _update_view(
         self,
-        sight: Sight,
+        snapshot: Snapshot,
         title: str,
-        subject: Subject,
+        group: RunGroup,
         name: str,
-        view: Callable[[Subject], Any],
-        in_a_hurry: bool,
+        view: Callable[[RunGroup], Any],
+        update_all: bool,
     ) -> bool:
-        """Make a view anew if it is behind and due; return whether it was."""
-        before = self._made.get((title, name))
+        """Compute a view if it is out of date and due; return whether it was computed."""
+        before = self._cache.get((title, name))
         now = time.monotonic()
-        if before and (before.of is sight or (before.due > now and not in_a_hurry)):
+        if before and (before.snapshot is snapshot or (before.due > now and not update_all)):
             return False
         begun = time.process_time()
-        text = _one_line(view(subject))
+        text = _one_line(view(group))
         cost = time.process_time() - begun
         pause = cost / (VIEW_SHARE * NUM_PROCESSORS)
-        # The first time all runs are looked at, later only those that have news.
+        # The first time all runs are read, later only those with new rounds.
         due = now + (pause if before else min(pause, FIRST_SECONDS))
-        self._made[title, name] = _Made(sight, text, due)
+        self._cache[title, name] = _CachedView(snapshot, text, due)
         return True
 
 
-def _progress(sight: Sight) -> dict[str, Any]:
-    going = [run for run in sight.progress if run.state in ("running", "quiet")]
+def _progress(snapshot: Snapshot) -> dict[str, Any]:
+    going = [run for run in snapshot.progress if run.state in ("running", "quiet")]
     return {
-        "text": overall(sight),
-        "done": sight.num_done,
-        "total": sight.num_rounds,
-        "current": [where(run) for run in going],
-        "problems": list(sight.gathered.problems),
-        "command": shlex.join(["coterie", "watch", str(sight.folder)]),
+        "text": describe_progress(snapshot),
+        "done": snapshot.num_done,
+        "total": snapshot.num_rounds,
+        "current": [describe_run(run) for run in going],
+        "problems": list(snapshot.runs.problems),
+        "command": shlex.join(["coterie", "watch", str(snapshot.folder)]),
     }
 
 

@@ -1,51 +1,51 @@
-"""How far runs are, in words: what the page and the terminal say alike."""
+"""The progress of runs in words, for the live page and the terminal."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from coterie.reports.live.follower import RunProgress, Sight
+from coterie.reports.live.run_follower import RunProgress, Snapshot
 
 
-def waiting_for(sight: Sight) -> str:
-    """Say what is missing before there is anything to show."""
-    if sight.gathered.problems:
-        return f"{sight.folder} cannot be shown."
-    if not sight.folder.exists():
-        return no_folder_yet(sight.folder)
-    return f"Waiting for a run to begin in {sight.folder}."
+def describe_wait(snapshot: Snapshot) -> str:
+    """Return what the live view waits for before the first round."""
+    if snapshot.runs.problems:
+        return f"{snapshot.folder} cannot be shown."
+    if not snapshot.folder.exists():
+        return describe_missing_folder(snapshot.folder)
+    return f"Waiting for a run to start in {snapshot.folder}."
 
 
-def no_folder_yet(folder: Path) -> str:
-    """Say that what is watched is not there: the run may begin later, or the path is wrong."""
+def describe_missing_folder(folder: Path) -> str:
+    """Return that the folder is missing: the run may start later, or the path is wrong."""
     return f"Waiting for {folder}: there is no such folder yet."
 
 
-def overall(sight: Sight) -> str:
-    """Say how far everything is."""
-    if not sight.progress:
-        return waiting_for(sight)
-    share = sight.num_done / max(sight.num_rounds, 1)
-    rounds = f"{sight.num_done:,} of {sight.num_rounds:,} rounds ({share:.0%})"
-    ending = "finished" if sight.is_finished else remaining(sight.seconds_left)
-    parts = (rounds, runs_done(sight) if len(sight.progress) > 1 else "", ending)
+def describe_progress(snapshot: Snapshot) -> str:
+    """Return the progress of all runs."""
+    if not snapshot.progress:
+        return describe_wait(snapshot)
+    share = snapshot.num_done / max(snapshot.num_rounds, 1)
+    rounds = f"{snapshot.num_done:,} of {snapshot.num_rounds:,} rounds ({share:.0%})"
+    ending = "finished" if snapshot.is_finished else describe_time_left(snapshot.seconds_left)
+    parts = (rounds, count_finished(snapshot) if len(snapshot.progress) > 1 else "", ending)
     return ", ".join(part for part in parts if part)
 
 
-def runs_done(sight: Sight) -> str:
-    """Say how many runs have finished."""
-    finished = sum(run.state == "finished" for run in sight.progress)
-    return f"{finished} of {len(sight.progress)} runs done"
+def count_finished(snapshot: Snapshot) -> str:
+    """Return the number of finished runs."""
+    finished = sum(run.state == "finished" for run in snapshot.progress)
+    return f"{finished} of {len(snapshot.progress)} runs done"
 
 
-def where(run: RunProgress) -> str:
-    """Say how far one run is."""
-    quiet = ", nothing new for a while: was it stopped?" if run.state == "quiet" else ""
+def describe_run(run: RunProgress) -> str:
+    """Return the progress of one run."""
+    quiet = ", no new round for a while: was it stopped?" if run.state == "quiet" else ""
     return f"{run.name}: round {run.num_done - 1} of {run.num_rounds - 1}{quiet}"
 
 
-def remaining(seconds: float | None) -> str:
-    """Write about how long it still takes; nothing if nobody knows."""
+def describe_time_left(seconds: float | None) -> str:
+    """Return the remaining time; "" if unknown."""
     if seconds is None:
         return ""
     if seconds < 90:

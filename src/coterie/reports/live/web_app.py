@@ -1,21 +1,24 @@
-"""The pages of the live view: the shell, its scripts, and a stream of server-sent events."""
+"""The web application of the live view: one page and a stream of server-sent events."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import cache
+from importlib import resources
 
 from fastapi import FastAPI, Response
 from fastapi.responses import StreamingResponse
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-from coterie.reports.live.hub import Hub
-from coterie.reports.live.live_page import POLICY, live_page
+from coterie.reports.html.page_shell import render_page
+from coterie.reports.live.broadcaster import Broadcaster
 
 HOSTS = ("127.0.0.1", "localhost")
-"""Names under which this server may be asked: a page elsewhere cannot make a name of its own lead
-here and then read along (DNS rebinding)."""
+"""The host names of this server. Other names are refused, so that no web page can read the runs by
+DNS rebinding."""
 HEADERS = {
-    "Content-Security-Policy": POLICY,
+    # Only a header can set this rule; the others are in the page, as in a report.
+    "Content-Security-Policy": "frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
@@ -24,26 +27,35 @@ HEADERS = {
 }
 
 
-def make_app(hub: Hub) -> FastAPI:
-    """Return the application; it only ever reads."""
+def make_app(broadcaster: Broadcaster) -> FastAPI:
+    """Return the application, which changes nothing."""
     app = FastAPI(title="coterie watch", docs_url=None, redoc_url=None, openapi_url=None)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(HOSTS), www_redirect=False)
 
     @app.get("/")
     def page() -> Response:
-        return Response(live_page(), 200, HEADERS, "text/html")
+        return Response(_render_live_page(), 200, HEADERS, "text/html")
 
     @app.get("/events")
     async def events() -> StreamingResponse:
-        return StreamingResponse(_stream(hub), headers=HEADERS, media_type="text/event-stream")
+        return StreamingResponse(
+            _stream(broadcaster), headers=HEADERS, media_type="text/event-stream"
+        )
 
     @app.get("/favicon.ico")
     def icon() -> Response:
-        return Response(status_code=204, headers=HEADERS)  # browsers ask for one unasked
+        return Response(status_code=204, headers=HEADERS)  # browsers request it
 
     return app
 
 
-async def _stream(hub: Hub) -> AsyncIterator[str]:
-    async for kind, data in hub.events():
-        yield f"event: {kind}\ndata: {data}\n\n"
+async def _stream(broadcaster: Broadcaster) -> AsyncIterator[str]:
+    async for name, data in broadcaster.events():
+        yield f"event: {name}\ndata: {data}\n\n"
+
+
+@cache
+def _render_live_page() -> str:
+    """Return the report page without data, with the script that receives them."""
+    script = (resources.files("coterie.reports.live") / "static" / "live.js").read_text("utf-8")
+    return render_page("Coterie, live", None, more_scripts=[script], connect="'self'")

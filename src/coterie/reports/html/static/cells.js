@@ -3,11 +3,11 @@
 (() => {
   const { colour, plain } = Coterie;
 
-  /* Which runs there are, chosen by strategy and then by seed; returns one of data.runs. */
+  /* Let the reader choose a strategy and a seed; return that run of data.runs. */
   Coterie.chooseRun = (panel, data, draw) => {
     const places = [...new Set(data.runs.map((run) => run.strategy))];
     const labels = places.map((place) => data.strategies[place].label);
-    const first = places.indexOf(data.favourite);
+    const first = places.indexOf(data.initial_strategy);
     const strategy = places[panel.choice("strategy", "Strategy", labels, draw, { first })];
     const runs = data.runs.filter((run) => run.strategy === strategy);
     const seed = panel.choice(
@@ -19,19 +19,19 @@
     return runs[Math.min(seed, runs.length - 1)];
   };
 
-  Coterie.rounds = (first, last) => (first === last ? `round ${first}` : `rounds ${first}–${last}`);
+  Coterie.nameRounds = (first, last) => (first === last ? `round ${first}` : `rounds ${first}–${last}`);
 
-  /* "peer 12 (90°)", or "10 peers (90°)" where several form a bin; and whether it is poisoned. */
-  Coterie.named = (bins, place, clusters, poisoned = []) => {
+  /* Name a bin: "peer 12 (90°)", or "10 peers (90°)"; add whether it is poisoned. */
+  Coterie.nameBin = (bins, place, clusters, poisoned = []) => {
     const peers = bins.peers[place];
     const where = clusters[bins.clusters[place]]?.name ?? "?";
-    const bad = peers.filter((peer) => poisoned.includes(peer)).length;
+    const numPoisoned = peers.filter((peer) => poisoned.includes(peer)).length;
     const single = peers.length === 1;
-    const note = bad ? `, ${single ? "" : `${bad} of them `}poisoned` : "";
+    const note = numPoisoned ? `, ${single ? "" : `${numPoisoned} of them `}poisoned` : "";
     return `${single ? `peer ${peers[0]}` : `${peers.length} peers`} (${where}${note})`;
   };
 
-  /* Rows of one matrix of a packed (T, R, C) array. */
+  /* Return the rows of one matrix of a packed (T, R, C) array. */
   Coterie.matrix = (cells, [, height, width], time, numRows, numColumns, value) =>
     Array.from({ length: numRows }, (_, row) =>
       Array.from({ length: numColumns }, (_, column) =>
@@ -39,7 +39,7 @@
       ),
     );
 
-  /* Axes named by cluster, and lines between clusters; rows and columns are bins. */
+  /* Return axes with the names of the clusters, and lines between clusters; rows and columns are bins. */
   Coterie.clusterAxes = (rows, columns, clusters, rowTitle, columnTitle) => {
     const [down, across] = [axis(rows, clusters), axis(columns, clusters)];
     const line = { color: colour("ink"), width: 1.4 };
@@ -85,7 +85,7 @@
       if (runs.at(-1)?.cluster === cluster) runs.at(-1).last = place;
       else runs.push({ cluster, first: place, last: place });
     });
-    const name = (run) => plain(shortened(clusters[run.cluster]?.name ?? "?", runs.length));
+    const name = (run) => plain(shorten(clusters[run.cluster]?.name ?? "?", runs.length));
     return {
       end: bins.clusters.length - 0.5,
       edges: runs.slice(1).map((run) => run.first - 0.5),
@@ -99,19 +99,19 @@
     };
   }
 
-  function shortened(name, count) {
+  function shorten(name, count) {
     const limit = Math.max(6, Math.floor(48 / count));
     return name.length > limit ? `${name.slice(0, limit - 1)}…` : name;
   }
 
-  /* A square fits the screen: as high as it is wide, within reason. */
+  /* Return the height of a square figure: about its width, within limits. */
   Coterie.squareHeight = (panel) => {
     const width = panel.element.clientWidth;
     return Math.max(300, Math.min(600, (width < 520 ? 0.85 : 0.95) * width));
   };
 
-  Coterie.without = (data) =>
+  Coterie.listWithout = (data) =>
     data.without?.length
-      ? `Not shown, having nothing of this kind: ${data.without.join(", ")}.`
+      ? `Not shown, because these strategies have no such data: ${data.without.join(", ")}.`
       : "";
 })();

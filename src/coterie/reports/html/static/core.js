@@ -1,29 +1,29 @@
 "use strict";
-/* Coterie's components: what shows the data of one view in one element.
+/* Coterie's components: each shows the data of one view in one element.
  *
  * A component is registered by its name, which is also the name of its view in the data:
  *
  *   Coterie.component("curves", {
  *     title: "How well peers do",            heading, plain language
  *     explain: "How to read it.",            one or two sentences below the heading
- *     render(element, data) { … },           shows the data; may be called again, with newer data
+ *     render(element, data) { … },           show the data; called again with newer data
  *   });
  *
- * `render` starts with `Coterie.panel(element)`, which makes the inside of the element once and
- * finds it again later, so that the reader's choices survive newer data. Data that are only
- * {missing: "why"} are shown as that text and never reach the component.
+ * `render` starts with `Coterie.panel(element)`. It creates the panel at the first call and returns
+ * the same one later, so newer data keep the reader's choices. For data that are {missing: "why"},
+ * this text is shown and the component is not called.
  *
  * A page, or the live view, calls
  *
- *   Coterie.show(story)          everything; again whenever there is a newer story
- *   Coterie.draw(name, element, data)   one component in an element of your own
+ *   Coterie.show(pageData)              show everything; called again with newer data
+ *   Coterie.draw(name, element, data)   show one component in an element
  *
- * where story is {subjects: [{title, views: {NAME: data}}]}. Texts from runs are hostile: they only
- * ever reach the page as textContent, or as Plotly labels through Coterie.plain. */
+ * where pageData is {groups: [{title, views: {NAME: data}}]}. Texts from runs may be hostile: they
+ * reach the page only as textContent, or as Plotly labels through Coterie.plain. */
 const Coterie = (() => {
-  const SMALLEST = 7; // pixels of letters on paper
+  const MIN_FONT_SIZE = 7; // font size on paper, in pixels
   const components = new Map();
-  const drawn = new Map(); // element → [name, data], to draw anew in the other theme
+  const drawn = new Map(); // element → [name, data], to redraw in the other theme
 
   function component(name, parts) {
     components.set(name, { name, ...parts });
@@ -63,12 +63,12 @@ const Coterie = (() => {
     return element;
   }
 
-  /* Plotly reads a little HTML in its texts; what comes from runs must not be read so. */
+  /* Escape text for Plotly, which interprets some HTML. */
   function plain(text) {
     return String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
   }
 
-  /* Arrays that views.base.packed made: {type, shape, base64}. */
+  /* Return the values of an array that pack_array in view_parts.py packed. */
   function unpack(packed) {
     const text = atob(packed.base64);
     const bytes = Uint8Array.from(text, (letter) => letter.charCodeAt(0));
@@ -81,25 +81,25 @@ const Coterie = (() => {
     return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
   }
 
-  function faded(hex, opacity) {
+  function fade(hex, opacity) {
     const [red, green, blue] = [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
     return `rgba(${red},${green},${blue},${opacity})`;
   }
 
-  function written(value, digits = 1) {
+  function write(value, digits = 1) {
     if (value === null || value === undefined || Number.isNaN(value)) return "–";
     return value.toFixed(digits).replace("-", "−");
   }
 
-  /* Numbers of any size, in about three digits. */
-  function short(value) {
+  /* Write a number of any size in about three digits. */
+  function writeShort(value) {
     if (value === null || value === undefined) return "–";
     const size = Math.abs(value);
     return size >= 100 || size === 0 ? value.toFixed(0) : value.toPrecision(size >= 1 ? 3 : 2);
   }
 
-  /* A table of texts; the first cell of each row names it, `best` is the row to stress, `marks` are
-   * small texts below the names, and `label` says what the table is where there is no caption. */
+  /* Return a table of texts. The first cell of each row is its name, `best` is the bold row, `marks`
+   * are small texts below the names, and `label` describes a table without a caption. */
   function table(head, rows, { caption, label, best, marks = [] } = {}) {
     const cells = (texts, n) =>
       texts.map((text, column) => (column ? make("td", { text }) : rowHead(text, marks[n])));
@@ -126,7 +126,7 @@ const Coterie = (() => {
     return make("th", { scope: "row" }, [make("span", { text }), " ", ...below]);
   }
 
-  /* Something that may be wider than the screen: then it scrolls, also by keyboard, and says so. */
+  /* Wrap an element that may be wider than the screen: it scrolls, also by keyboard, with a hint. */
   function sideways(inside, label) {
     const box = make("div", { class: "scroll", scroll: (event) => atEdge(event.target) }, [inside]);
     box.coterieLabel = label;
@@ -163,15 +163,15 @@ const Coterie = (() => {
     around.classList.toggle("moved", box.scrollLeft > 1);
   }
 
-  /* Paper does not scroll: make the letters of wide tables smaller, and then let cells break. */
+  /* Paper does not scroll: reduce the font of wide tables, then let cells break. */
   function fitOnPaper() {
     for (const box of document.querySelectorAll(".scroll")) {
       const inside = box.firstElementChild;
       const share = box.clientWidth / inside.offsetWidth;
       if (share >= 1) continue;
       const size = parseFloat(getComputedStyle(inside).fontSize) * share;
-      inside.style.fontSize = `${Math.max(SMALLEST, Math.floor(10 * size) / 10)}px`;
-      inside.classList.toggle("broken", size < SMALLEST);
+      inside.style.fontSize = `${Math.max(MIN_FONT_SIZE, Math.floor(10 * size) / 10)}px`;
+      inside.classList.toggle("broken", size < MIN_FONT_SIZE);
     }
   }
 
@@ -184,9 +184,9 @@ const Coterie = (() => {
     plain,
     unpack,
     colour,
-    faded,
-    written,
-    short,
+    fade,
+    write,
+    writeShort,
     table,
     fitOnPaper,
   };

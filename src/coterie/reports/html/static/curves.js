@@ -2,20 +2,20 @@
 Coterie.component("curves", {
   title: "How well peers do over time",
   explain:
-    "Each line is the mean over peers and seeds; its band reaches from the lowest to the highest " +
-    "seed. Dotted vertical lines mark rounds in which peers' data changed.",
+    "Each line is the mean over peers and seeds. Its band reaches from the lowest to the highest " +
+    "seed. Dotted vertical lines mark rounds in which the data changed.",
   render(element, data) {
     const panel = Coterie.panel(element);
     const draw = () => this.render(element, data);
     const { measure, strategies, clusters } = data;
-    const kinds = ["test", "validation"].filter((kind) => hasAny(data.curves[kind]));
+    const splits = ["test", "validation"].filter((split) => hasAny(data.curves[split]));
     const titles = { test: "test data, best model", validation: "validation data, every round" };
-    const kind =
-      kinds[
+    const split =
+      splits[
         panel.choice(
-          "kind",
+          "split",
           "Measured on",
-          kinds.map((k) => titles[k]),
+          splits.map((k) => titles[k]),
           draw,
         )
       ];
@@ -26,31 +26,31 @@ Coterie.component("curves", {
         : []),
     ];
     const chosen = panel.choice("view", "Compare", [], draw, { groups: compare });
-    const among = compare[0][1].length;
+    const numFirst = compare[0][1].length;
     const lines =
-      chosen < among
-        ? strategies.map((s, n) => [s.label, s.colour, data.curves[kind][n][chosen], s.dash])
-        : clusters.map((c, n) => [c.name, c.colour, data.curves[kind][chosen - among][n + 1]]);
+      chosen < numFirst
+        ? strategies.map((s, n) => [s.label, s.colour, data.curves[split][n][chosen], s.dash])
+        : clusters.map((c, n) => [c.name, c.colour, data.curves[split][chosen - numFirst][n + 1]]);
     const about =
-      chosen < among ? compare[0][1][chosen] : `clusters of ${compare[1][1][chosen - among]}`;
+      chosen < numFirst ? compare[0][1][chosen] : `clusters of ${compare[1][1][chosen - numFirst]}`;
     panel.legend(
       lines.map(([name, colour, , dash]) => ({ name, colour, dash })),
       draw,
     );
     const unit = measure.unit;
     const traces = lines
-      .filter(([name]) => !panel.hidden(name))
+      .filter(([name]) => !panel.isHidden(name))
       .flatMap(([name, colour, series, dash]) =>
         Coterie.line(series, { name, colour, dash, unit, digits: measure.digits }),
       );
-    const title = `${kind} ${measure.name}${unit && ` (${unit})`}`;
+    const title = `${split} ${measure.name}${unit && ` (${unit})`}`;
     const layout = Coterie.overRounds(title, data.shifts);
     Object.assign(layout.yaxis, Coterie.levelAxis(measure));
     panel.plot(traces, layout, {
       name: "curves",
       alt:
         `Lines over rounds: ${title}, ${about}. At the end: ` +
-        Coterie.ends(
+        Coterie.writeEnds(
           lines.map(([name, , series]) => [name, series]),
           unit,
           measure.digits,

@@ -1,5 +1,5 @@
 "use strict";
-/* Drawings of our own, in SVG: making their parts, and saving them as SVG or PNG. */
+/* SVG drawings without Plotly: make their parts, and save them as SVG or PNG. */
 (() => {
   const SPACE = "http://www.w3.org/2000/svg";
 
@@ -9,7 +9,7 @@
     return element;
   };
 
-  /* A URL of the drawing with its legend above, in the colours of the theme. */
+  /* Return a URL of the drawing with its legend above, in the colours of the theme. */
   Coterie.drawingUrl = async (drawing, entries, format) => {
     const { svg, colour } = Coterie;
     const [, , width, height] = drawing.getAttribute("viewBox").split(" ").map(Number);

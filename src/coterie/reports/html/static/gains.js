@@ -3,17 +3,17 @@ Coterie.component("gains", {
   title: "Did it help? Gain of each peer over training alone",
   short: "Did it help?",
   explain:
-    "One bar per peer, sorted: how much better its final model is than the one it would have " +
-    "had alone, with the same seed and data. Bars below zero were harmed.",
+    "One bar per peer, sorted. It shows how much better the peer's final model is than after training " +
+    "alone with the same seed and data. Peers with a bar below zero were harmed.",
   render(element, data) {
     const panel = Coterie.panel(element);
     const draw = () => this.render(element, data);
-    const { make, plain, written } = Coterie;
+    const { make, plain, write } = Coterie;
     const { measure, strategies, clusters } = data;
     const { helped: HELPED, harmed: HARMED } = data.palette;
     const places = [...new Set(data.runs.map((run) => run.strategy))];
     const labels = places.map((place) => strategies[place].label);
-    const first = places.indexOf(data.favourite);
+    const first = places.indexOf(data.initial_strategy);
     const chosen = panel.choice("strategy", "Strategy", labels, draw, { first });
     const runs = data.runs.filter((run) => run.strategy === places[chosen]);
     const seeds = runs.map((run) => `seed ${run.seed}`);
@@ -74,30 +74,30 @@ Coterie.component("gains", {
           `alone. ${harmed.length} were harmed.`,
       },
     );
-    panel.say([make("p", { text: verdict() }), ...who(), table()]);
+    panel.setText([make("p", { text: describe() }), ...listHarmed(), table()]);
 
-    function verdict() {
+    function describe() {
       const mean = peers.reduce((sum, { gain }) => sum + gain, 0) / Math.max(1, peers.length);
       const left = used.reduce((sum, run) => sum + run.num_poisoned, 0);
       const share = peers.length ? Math.round((100 * harmed.length) / peers.length) : 0;
       return (
         `${labels[chosen]}, after round ${Math.max(...used.map((run) => run.round))}: ` +
-        `${mean > 0 ? "+" : ""}${written(mean, measure.digits)}${unit} on average; ` +
+        `${mean > 0 ? "+" : ""}${write(mean, measure.digits)}${unit} on average; ` +
         (harmed.length
           ? `${harmed.length} of ${peers.length} (${share}%) were harmed.`
-          : "nobody was harmed.") +
+          : "no peer was harmed.") +
         (left ? ` Poisoned peers (${left}) are left out.` : "")
       );
     }
 
-    function who() {
+    function listHarmed() {
       if (!harmed.length) return [];
       const worst = [...harmed].reverse();
-      const told = worst.map((each) => `${name(each)} ${written(each.gain, measure.digits)}`);
+      const lines = worst.map((each) => `${name(each)} ${write(each.gain, measure.digits)}`);
       return [
         make("details", {}, [
-          make("summary", { text: "Who was harmed, the worst first" }),
-          make("p", { text: `${told.slice(0, 200).join("; ")}${told.length > 200 ? "; …" : "."}` }),
+          make("summary", { text: "Harmed peers, the worst first" }),
+          make("p", { text: `${lines.slice(0, 200).join("; ")}${lines.length > 200 ? "; …" : "."}` }),
         ]),
       ];
     }
@@ -106,9 +106,9 @@ Coterie.component("gains", {
       const rows = clusters.map((cluster, number) => {
         const mine = peers.filter((each) => each.cluster === number);
         const sum = mine.reduce((total, { gain }) => total + gain, 0);
-        const mean = mine.length ? written(sum / mine.length, measure.digits) : "–";
-        const bad = mine.filter(({ gain }) => gain < 0).length;
-        return [cluster.name, mean, `${bad} of ${mine.length}`];
+        const mean = mine.length ? write(sum / mine.length, measure.digits) : "–";
+        const numHarmed = mine.filter(({ gain }) => gain < 0).length;
+        return [cluster.name, mean, `${numHarmed} of ${mine.length}`];
       });
       const head = ["cluster", `mean gain${unit && ` (${unit.trim()})`}`, "harmed"];
       return Coterie.table(head, rows, { label: "Gains by cluster" });

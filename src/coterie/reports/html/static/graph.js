@@ -2,8 +2,9 @@
 Coterie.component("graph", {
   title: "How groups form",
   explain:
-    "Each dot is a peer in the colour of its true cluster; lines lead to those it would rather learn " +
-    "from, the stronger the more. Peers that prefer each other move together. Press play.",
+    "Each dot is a peer, in the colour of its true cluster. Lines lead to the peers that it prefers " +
+    "to learn from; stronger lines mean a stronger preference. Peers that prefer each other move " +
+    "together. Press Play.",
   render(element, data) {
     const panel = Coterie.panel(element);
     const draw = () => this.render(element, data);
@@ -14,29 +15,29 @@ Coterie.component("graph", {
       targets: unpack(run.targets),
       strengths: unpack(run.strengths),
     };
-    const times = run.windows.map(([, first, last]) => Coterie.rounds(first, last));
+    const times = run.windows.map(([, first, last]) => Coterie.nameRounds(first, last));
     const at = panel.slider("time", "Time", times, draw, 900);
     const bins = run.bins[run.windows[at][0]];
     const count = bins.clusters.length;
     const label = data.strategies[run.strategy].label;
     const binned = bins.peers.some((peers) => peers.length > 1);
-    const marked = binned ? [] : run.poisoned;
+    const poisoned = binned ? [] : run.poisoned;
     panel.legend([
       ...data.clusters.map(({ name, colour: hue }) => ({ name, colour: hue, shape: "dot" })),
-      ...(marked.length ? [{ name: "poisoned", colour: colour("quiet"), shape: "ring" }] : []),
+      ...(poisoned.length ? [{ name: "poisoned", colour: colour("quiet"), shape: "ring" }] : []),
     ]);
     panel.graph ??= drawing();
     panel.drawing(panel.graph.whole, {
       name: "graph",
-      alt: `Graph of ${count} ${binned ? "groups of peers" : "peers"} under ${label}, ${times[at]}: ${together()}`,
+      alt: `Graph of ${count} ${binned ? "groups of peers" : "peers"} under ${label}, ${times[at]}: ${describeShare()}`,
     });
     move(panel.graph, placesAt(at));
-    panel.say(
-      `${label}, seed ${run.seed}, ${times[at]}. ${together()} Lines show ` +
-        (run.from_beliefs[at]
-          ? "with which probability a peer would choose another next"
-          : "how large a share of its models a peer took from another") +
-        `, for each the four strongest${binned ? "; a dot stands for several peers of one cluster" : ""}. ${Coterie.without(data)}`,
+    panel.setText(
+      `${label}, seed ${run.seed}, ${times[at]}. ${describeShare()} A line shows ` +
+        (run.from_probabilities[at]
+          ? "the probability that a peer samples the other next"
+          : "the share of a peer's received models that came from the other") +
+        `. Each peer has its four strongest lines. ${binned ? "A dot is several peers of one cluster. " : ""}${Coterie.listWithout(data)}`,
     );
 
     function drawing() {
@@ -64,18 +65,18 @@ Coterie.component("graph", {
       }).filter(({ strength }) => strength > 0.02);
     }
 
-    function together() {
+    function describeShare() {
       const found = edges();
       const total = found.reduce((sum, { strength }) => sum + strength, 0);
       const same = found
         .filter(({ from, to }) => bins.clusters[from] === bins.clusters[to])
         .reduce((sum, { strength }) => sum + strength, 0);
       return total
-        ? `${Math.round((100 * same) / total)}% of what is drawn stays within a true cluster.`
-        : "Nobody prefers anybody yet.";
+        ? `${Math.round((100 * same) / total)}% of these preferences are within a true cluster.`
+        : "No peer has a preference yet.";
     }
 
-    /* Make the dots and lines of this time, then let them wander from where they were. */
+    /* Draw the dots and lines of this time, then move them from their last places. */
     function move(graph, target) {
       cancelAnimationFrame(graph.frame);
       const found = edges().sort((one, other) => one.strength - other.strength);
@@ -94,12 +95,12 @@ Coterie.component("graph", {
       graph.dots.replaceChildren(
         ...bins.clusters.map((cluster, place) => {
           const hue = data.clusters[cluster].colour;
-          const look = marked.includes(bins.peers[place][0])
+          const look = poisoned.includes(bins.peers[place][0])
             ? { r: radius - 1.5, fill: colour("card"), stroke: hue, "stroke-width": 3 }
             : { r: radius, fill: hue, stroke: colour("card"), "stroke-width": 1.5 };
           const dot = svg("circle", look);
           const title = svg("title");
-          title.textContent = Coterie.named(bins, place, data.clusters, run.poisoned);
+          title.textContent = Coterie.nameBin(bins, place, data.clusters, run.poisoned);
           dot.append(title);
           return dot;
         }),

@@ -1,18 +1,19 @@
 "use strict";
 Coterie.component("heatmap", {
-  title: "Who fetched whom",
+  title: "Which peer fetched which model",
   explain:
-    "Row: who received a model. Column: whose model it was. Peers are ordered by true cluster, with " +
-    "lines between clusters: filled squares along the diagonal mean that peers deal with their own " +
-    "kind. An empty column is a peer that nobody took anything from. Move the slider through time.",
+    "A row is the peer that received a model. A column is the peer whose model it was. Peers are " +
+    "ordered by true cluster, with lines between clusters. Filled squares on the diagonal mean that " +
+    "peers exchange models within their own cluster. An empty column is a peer whose model no other " +
+    "peer took. Move the slider to see other rounds.",
   render(element, data) {
     const panel = Coterie.panel(element);
     const draw = () => this.render(element, data);
     const { plain } = Coterie;
     const run = Coterie.chooseRun(panel, data, draw);
-    const times = run.windows.map(([, first, last]) => Coterie.rounds(first, last));
+    const times = run.windows.map(([, first, last]) => Coterie.nameRounds(first, last));
     const at = panel.slider("time", "Time", times, draw);
-    const sum = panel.check("sum", "add up since the beginning or the last shift", draw);
+    const sum = panel.check("sum", "add up all rounds since the start or the last shift", draw);
     const [step, , last] = run.windows[at];
     const windows = run.windows.flatMap((each, n) =>
       n === at || (sum && n < at && each[0] === step) ? [n] : [],
@@ -27,7 +28,7 @@ Coterie.component("heatmap", {
       )
       .reduce((one, other) => one.map((row, i) => row.map((value, j) => value + other[i][j])));
     const names = bins.clusters.map((_, place) =>
-      plain(Coterie.named(bins, place, data.clusters, run.poisoned)),
+      plain(Coterie.nameBin(bins, place, data.clusters, run.poisoned)),
     );
     const exact = run.unit === 1;
     const highest = Math.max(...z.flat(), exact ? 1 : 1e-9);
@@ -41,7 +42,7 @@ Coterie.component("heatmap", {
         text: z.map((row, i) =>
           row.map(
             (value, j) =>
-              `${names[i]} took ${exact ? value : value.toPrecision(2)}× from ${names[j]}`,
+              `${names[i]} fetched from ${names[j]}: ${exact ? value : value.toPrecision(2)}×`,
           ),
         ),
         hovertemplate: "%{text}<extra></extra>",
@@ -60,23 +61,23 @@ Coterie.component("heatmap", {
       },
     ];
     const height = Coterie.squareHeight(panel);
-    const layout = Coterie.clusterAxes(bins, bins, data.clusters, "who received", "whose model");
-    const time = Coterie.rounds(first, last);
+    const layout = Coterie.clusterAxes(bins, bins, data.clusters, "peer that received", "peer whose model it was");
+    const time = Coterie.nameRounds(first, last);
     panel.legend([]);
     panel.plot(traces, layout, {
       name: "heatmap",
       height,
       square: true,
-      alt: `Matrix of ${count} by ${count}: who fetched whose model under ${label}, ${time}.`,
+      alt: `Matrix of ${count} by ${count}: which peer fetched which model under ${label}, ${time}.`,
     });
     const binned = bins.peers.some((peers) => peers.length > 1);
-    panel.say(
+    panel.setText(
       `${label}, seed ${run.seed}, ${time}.` +
         (binned ? " Several peers of one cluster share a row; cells are means per pair." : "") +
-        ` ${Coterie.without(data)}`,
+        ` ${Coterie.listWithout(data)}`,
     );
 
-    /* Lightness alone carries the order; the empty end is the colour of the page. */
+    /* Colours differ in lightness only; the colour of 0 is that of the page. */
     function scale() {
       const dark = document.documentElement.dataset.theme === "dark";
       const { sequential } = data.palette;

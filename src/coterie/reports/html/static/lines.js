@@ -1,9 +1,9 @@
 "use strict";
 /* Lines over rounds with bands over seeds, and dashed lines where the data shifted. */
 (() => {
-  const { colour, faded, plain, written } = Coterie;
+  const { colour, fade, plain, write } = Coterie;
 
-  /* Traces of one series {round, mean, low, high, num_seeds}. */
+  /* Return the traces of one series {round, mean, low, high, num_seeds}. */
   Coterie.line = (series, { name, colour: hue, dash, unit = "", digits = 1 }) => {
     const band =
       series.num_seeds > 1
@@ -12,7 +12,7 @@
               x: [...series.round, ...[...series.round].reverse()],
               y: [...series.high, ...[...series.low].reverse()],
               fill: "toself",
-              fillcolor: faded(hue, 0.18),
+              fillcolor: fade(hue, 0.18),
               line: { width: 0 },
               mode: "lines",
               hoverinfo: "skip",
@@ -53,18 +53,18 @@
     yaxis: { title: { text: plain(title) } },
   });
 
-  /* Errors shrink by orders of magnitude, which only a logarithmic axis can show. */
+  /* Return a logarithmic axis for errors, which shrink by orders of magnitude. */
   Coterie.levelAxis = (measure) =>
     measure.higher_is_better
       ? {}
       : { type: "log", dtick: "D2", exponentformat: "power", minorloglabels: "none" };
 
-  /* "dac 66.4 %, random 55.8 %": the ends of lines, in words. */
-  Coterie.ends = (list, unit = "", digits = 1) =>
+  /* Write the last values of lines: "dac 66.4 %, random 55.8 %". */
+  Coterie.writeEnds = (list, unit = "", digits = 1) =>
     list
       .filter(([, series]) => series.mean.length)
       .map(
-        ([name, series]) => `${name} ${written(series.mean.at(-1), digits)}${unit && ` ${unit}`}`,
+        ([name, series]) => `${name} ${write(series.mean.at(-1), digits)}${unit && ` ${unit}`}`,
       )
       .join(", ");
 })();

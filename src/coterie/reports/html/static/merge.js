@@ -3,9 +3,8 @@ Coterie.component("merge", {
   title: "What merging does to a model",
   short: "What merging does",
   explain:
-    "Validation of a peer's model at three moments of each round: as its last training left it, " +
-    "right after it was merged with others' models, and after training again. A merge that hurts " +
-    "at first may still help in the end.",
+    "Validation of a peer's model at three moments of each round: before the merge, just after it, " +
+    "and after training again. A merge that hurts at first may still help in the end.",
   render(element, data) {
     const panel = Coterie.panel(element);
     const draw = () => this.render(element, data);
@@ -16,7 +15,7 @@ Coterie.component("merge", {
       strategies.map((s) => s.label),
       draw,
       {
-        first: data.favourite,
+        first: data.initial_strategy,
       },
     );
     const names = ["all peers", ...(clusters.length > 1 ? clusters.map((c) => c.name) : [])];
@@ -35,7 +34,7 @@ Coterie.component("merge", {
       draw,
     );
     const traces = lines
-      .filter(([style]) => !panel.hidden(style.name))
+      .filter(([style]) => !panel.isHidden(style.name))
       .flatMap(([style, series]) =>
         Coterie.line(series, { ...style, unit: measure.unit, digits: measure.digits }),
       );
@@ -46,7 +45,7 @@ Coterie.component("merge", {
       name: "merge",
       alt:
         `Lines over rounds: ${title} of ${strategies[strategy].label}, ${names[cluster]}. At the end: ` +
-        Coterie.ends(
+        Coterie.writeEnds(
           lines.map(([style, series]) => [style.name, series]),
           measure.unit,
           measure.digits,
@@ -55,6 +54,6 @@ Coterie.component("merge", {
     const merged = lines.some(
       ([, series], n) => data.moments[n] === "merged" && series.mean.length,
     );
-    panel.say(merged ? "" : "This strategy does not merge models, or no merge was recorded.");
+    panel.setText(merged ? "" : "This strategy does not merge models, or no merge was recorded.");
   },
 });

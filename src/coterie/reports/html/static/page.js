@@ -1,28 +1,28 @@
 "use strict";
-/* The page around the components: subjects, sections, themes. */
+/* The page around the components: run groups, sections, themes. */
 (() => {
   const { make, components, draw, redraw } = Coterie;
-  const sections = new Map(); // subject and component → element
-  let story = null;
+  const sections = new Map(); // group and component → element
+  let pageData = null;
   let current = 0;
 
   Coterie.show = (newer) => {
-    story = newer;
-    current = Math.min(current, story.subjects.length - 1);
-    chooser();
-    const subject = story.subjects[current];
-    document.getElementById("title").textContent = subject.title;
-    origin(subject.views.summary?.origin ?? []);
+    pageData = newer;
+    current = Math.min(current, pageData.groups.length - 1);
+    updateGroupChoice();
+    const group = pageData.groups[current];
+    document.getElementById("title").textContent = group.title;
+    showOrigin(group.views.summary?.origin ?? []);
     const main = document.getElementById("figures");
     for (const [name, component] of components) {
-      if (!subject.views[name]) continue;
+      if (!group.views[name]) continue;
       const body = section(main, name, component);
-      const isNew = body.coterieData !== subject.views[name] || !body.coteriePanel;
-      if (body.coterieSeen && isNew) draw(name, body, subject.views[name]);
+      const isNew = body.coterieData !== group.views[name] || !body.coteriePanel;
+      if (body.coterieSeen && isNew) draw(name, body, group.views[name]);
     }
   };
 
-  /* A figure is drawn when it is about to be seen, and from then on always. */
+  /* Draw a figure when it is nearly in view, and from then on with all newer data. */
   const seen = new IntersectionObserver(
     (entries) => {
       for (const { isIntersecting, target } of entries) {
@@ -35,11 +35,11 @@
   function drawNow(body) {
     seen.unobserve(body);
     body.coterieSeen = true;
-    draw(body.dataset.view, body, story.subjects[current].views[body.dataset.view]);
+    draw(body.dataset.view, body, pageData.groups[current].views[body.dataset.view]);
   }
 
-  /* When the runs were started, and by which command. */
-  function origin(lines) {
+  /* Show when the runs were started, and by which command. */
+  function showOrigin(lines) {
     document.getElementById("origin").replaceChildren(
       ...lines.map(({ text, command }) => {
         const code = command ? [" ", make("code", { text: command })] : [];
@@ -48,16 +48,16 @@
     );
   }
 
-  /* Paper has every figure, also those that were not scrolled to, in its own width and in light
-   * colours. The width is known before the browser lays out the page for paper: see style.css. */
-  function paper() {
+  /* Print every figure, also those that were not in view yet, in light colours and at the width of
+   * the paper. style.css sets this width before the browser lays out the page for print. */
+  function prepareForPrint() {
     const root = document.documentElement;
     let theme = null;
     window.addEventListener("beforeprint", () => {
       theme ??= root.dataset.theme;
       root.dataset.theme = "light";
       root.classList.add("printing");
-      if (story) for (const body of sections.values()) drawNow(body);
+      if (pageData) for (const body of sections.values()) drawNow(body);
       Coterie.fitOnPaper();
     });
     window.addEventListener("afterprint", () => {
@@ -84,12 +84,12 @@
     return body;
   }
 
-  function chooser() {
-    const select = document.getElementById("subject");
-    select.parentNode.hidden = story.subjects.length < 2;
-    if (select.options.length !== story.subjects.length) {
+  function updateGroupChoice() {
+    const select = document.getElementById("group");
+    select.parentNode.hidden = pageData.groups.length < 2;
+    if (select.options.length !== pageData.groups.length) {
       select.replaceChildren(
-        ...story.subjects.map(({ title }, place) =>
+        ...pageData.groups.map(({ title }, place) =>
           make("option", { value: String(place), text: title }),
         ),
       );
@@ -101,11 +101,11 @@
         body.coteriePanel?.purge();
         body.coteriePanel = undefined;
       }
-      Coterie.show(story);
+      Coterie.show(pageData);
     };
   }
 
-  function themes() {
+  function setUpThemes() {
     const root = document.documentElement;
     const dark = window.matchMedia("(prefers-color-scheme: dark)");
     const button = document.getElementById("theme");
@@ -119,8 +119,8 @@
     set(dark.matches ? "dark" : "light");
   }
 
-  themes();
-  paper();
-  const embedded = document.getElementById("story");
+  setUpThemes();
+  prepareForPrint();
+  const embedded = document.getElementById("page-data");
   if (embedded) Coterie.show(JSON.parse(embedded.textContent));
 })();

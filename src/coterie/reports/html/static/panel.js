@@ -1,15 +1,15 @@
 "use strict";
-/* The inside of a figure: controls above, legend, picture, words below, buttons that save it.
+/* The inside of a figure: controls, legend, picture, text below, buttons to save it.
  *
  *   const panel = Coterie.panel(element);
- *   const strategy = panel.choice("strategy", "Strategy", ["dac", "random"], draw);   an index
- *   const at = panel.slider("time", "Rounds", ["1–10", "11–20"], draw);               an index
- *   panel.legend([{name, colour, dash}], draw);     → which are hidden: panel.hidden(name)
- *   panel.plot(traces, layout, {alt, name});        Plotly; drawn anew when called again
- *   panel.say("words below the picture");           or a list of nodes
+ *   const strategy = panel.choice("strategy", "Strategy", ["dac", "random"], draw);   returns the index
+ *   const at = panel.slider("time", "Rounds", ["1–10", "11–20"], draw);              returns the index
+ *   panel.legend([{name, colour, dash}], draw);     panel.isHidden(name) returns what a click hid
+ *   panel.plot(traces, layout, {alt, name});        Plotly; called again to redraw
+ *   panel.setText("text below the picture");        or a list of nodes
  *
- * All of these may be called at every rendering: they make what is not there, update what is, and
- * keep what the reader chose. */
+ * All of these may be called at every rendering. They create or update their element, and keep the
+ * reader's choices. */
 (() => {
   const { make, colour, plain } = Coterie;
   const PICTURE = { width: 960, height: 560 };
@@ -41,8 +41,8 @@
       element.append(this.controls, this.legendList, this.picture, this.words, this.savers);
     }
 
-    /* A select; returns the place of what is chosen, at first `first`. Instead of options there may
-     * be groups of them: [["heading", ["a", "b"]], …]. */
+    /* Show a select and return the index of the chosen option; `first` is chosen at the start.
+     * `groups` replaces `options` by groups of options: [["heading", ["a", "b"]], …]. */
     choice(key, title, options, changed, { groups = null, first = 0 } = {}) {
       let select = this.chosen.get(key);
       if (!select) {
@@ -70,7 +70,7 @@
       return Math.max(0, select.selectedIndex);
     }
 
-    check(key, title, changed, there = true) {
+    check(key, title, changed, isShown = true) {
       let box = this.chosen.get(key);
       if (!box) {
         box = make("input", { type: "checkbox" });
@@ -79,22 +79,22 @@
         this.controls.append(box.label);
       }
       box.onchange = () => changed();
-      box.label.hidden = !there;
-      return there && box.checked;
+      box.label.hidden = !isShown;
+      return isShown && box.checked;
     }
 
-    /* A slider over times, with a play button; stands at the end until the reader moves it. */
+    /* Show a slider over times with a play button; it stays at the end until the reader moves it. */
     slider(key, title, names, changed, milliseconds = 600) {
       let slider = this.chosen.get(key);
       if (!slider) {
         slider = make("input", { type: "range", min: "0", step: "1", "aria-label": title });
         slider.play = make("button", { type: "button", class: "play" });
-        slider.says = make("output", { class: "time" });
-        slider.row = make("div", { class: "control time" }, [slider.play, slider, slider.says]);
+        slider.text = make("output", { class: "time" });
+        slider.row = make("div", { class: "control time" }, [slider.play, slider, slider.text]);
         this.chosen.set(key, slider);
         this.controls.append(slider.row);
         slider.atEnd = true;
-        this.show(slider, false);
+        this.showPlaying(slider, false);
       }
       slider.max = String(Math.max(0, names.length - 1));
       if (slider.atEnd || Number(slider.value) >= names.length) slider.value = slider.max;
@@ -108,7 +108,7 @@
         if (this.timer) return this.stop(slider);
         slider.atEnd = false;
         if (slider.value === slider.max) slider.value = "0";
-        this.show(slider, true);
+        this.showPlaying(slider, true);
         changed();
         this.timer = setInterval(() => {
           if (!this.element.isConnected || slider.value === slider.max) return this.stop(slider);
@@ -117,12 +117,12 @@
         }, milliseconds);
       };
       slider.row.hidden = names.length < 2;
-      slider.says.textContent = names[place] ?? "";
+      slider.text.textContent = names[place] ?? "";
       slider.setAttribute("aria-valuetext", `${title} ${names[place] ?? ""}`);
       return place;
     }
 
-    show(slider, playing) {
+    showPlaying(slider, playing) {
       slider.play.textContent = playing ? "❚❚ Pause" : "▶ Play";
       slider.play.setAttribute("aria-label", playing ? "Pause" : "Play over time");
       slider.play.setAttribute("aria-pressed", String(playing));
@@ -131,10 +131,10 @@
     stop(slider) {
       clearInterval(this.timer);
       this.timer = null;
-      if (slider) this.show(slider, false);
+      if (slider) this.showPlaying(slider, false);
     }
 
-    /* What the colours mean; a click hides and shows. Without `changed` it only tells. */
+    /* Explain the colours; a click hides or shows an entry. Without `changed`, clicks do nothing. */
     legend(entries, changed = null) {
       this.entries = entries;
       this.legendList.hidden = !entries.length;
@@ -157,7 +157,7 @@
       );
     }
 
-    hidden(name) {
+    isHidden(name) {
       return this.hiddenNames.has(name);
     }
 
@@ -166,7 +166,7 @@
       this.picture.classList.toggle("square", square);
       const width = this.picture.clientWidth || 600;
       const full = merged(style(width), { height, ...layout });
-      // On paper Plotly would follow the window, which has another width; afterwards it would not.
+      // In print the window has another width than the paper, so the width must be set.
       const onPaper = document.documentElement.classList.contains("printing");
       if (onPaper) full.width = width;
       else if (this.wasOnPaper) Plotly.purge(this.picture);
@@ -182,7 +182,7 @@
       });
     }
 
-    /* An SVG element of one's own in the place of a plot. */
+    /* Show an SVG element instead of a plot. */
     drawing(svg, { alt, name }) {
       this.vector = svg;
       this.saved = { name };
@@ -190,7 +190,7 @@
       if (svg.parentNode !== this.picture) this.picture.replaceChildren(svg);
     }
 
-    say(words) {
+    setText(words) {
       const parts = typeof words === "string" ? [make("p", { text: words })] : words;
       this.words.replaceChildren(...parts);
     }
@@ -224,7 +224,7 @@
     picture.setAttribute("aria-label", alt);
   }
 
-  /* A saved picture stands alone, so it carries the legend that the page shows beside it. */
+  /* A saved picture contains the legend, which the page shows beside it. */
   function legendInside(panel) {
     return panel.entries?.length
       ? { showlegend: true, legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 } }
@@ -233,7 +233,7 @@
 
   function keys(panel) {
     return (panel.entries || [])
-      .filter((entry) => !panel.hidden(entry.name))
+      .filter((entry) => !panel.isHidden(entry.name))
       .map((entry) => ({
         x: [null],
         y: [null],
@@ -256,7 +256,7 @@
     link.remove();
   }
 
-  /* What all plots look like, in the colours of the theme. */
+  /* Return the layout of all plots, in the colours of the theme. */
   function style(width) {
     const axis = {
       gridcolor: colour("grid"),

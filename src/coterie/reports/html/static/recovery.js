@@ -1,20 +1,20 @@
 "use strict";
 Coterie.component("recovery", {
-  title: "Did peers find their own kind?",
+  title: "Did peers find their own cluster?",
   explain:
-    "How well the clusters that peers formed agree with the true ones, which no peer was told " +
-    "(but the oracle).",
+    "The groups that peers formed, compared with the true clusters. No peer knows the true clusters, " +
+    "except under strategies such as the oracle.",
   render(element, data) {
     const panel = Coterie.panel(element);
     const draw = () => this.render(element, data);
-    const { colour, make, written } = Coterie;
+    const { colour, make, write } = Coterie;
     const titles = data.measures.map((each) => each.title);
     const measure = data.measures[panel.choice("measure", "Measure", titles, draw)];
     const lines = data.strategies
       .map((strategy, n) => [strategy.label, strategy.colour, measure.lines[n], strategy.dash])
       .filter(([, , series]) => series.round.length);
     const chance = measure.chance
-      ? [["blind choice", colour("quiet"), measure.chance, "longdash"]]
+      ? [["random choice", colour("quiet"), measure.chance, "longdash"]]
       : [];
     const shown = [...lines, ...chance];
     panel.legend(
@@ -23,7 +23,7 @@ Coterie.component("recovery", {
     );
     const digits = measure.unit ? 1 : 2;
     const traces = shown
-      .filter(([name]) => !panel.hidden(name))
+      .filter(([name]) => !panel.isHidden(name))
       .flatMap(([name, hue, series, dash]) =>
         Coterie.line(dash === "longdash" ? { ...series, num_seeds: 1 } : series, {
           name,
@@ -36,7 +36,7 @@ Coterie.component("recovery", {
     const title = `${measure.title}${measure.unit && ` (${measure.unit})`}`;
     const layout = Coterie.overRounds(title, data.shifts);
     layout.yaxis.rangemode = "tozero";
-    const ends = Coterie.ends(
+    const ends = Coterie.writeEnds(
       shown.map(([name, , series]) => [name, series]),
       measure.unit,
       digits,
@@ -49,17 +49,17 @@ Coterie.component("recovery", {
       label,
       ...data.measures.map((each) => end(each, n)),
     ]);
-    const there = rows.filter((cells) => cells.slice(1).some((text) => text !== "–"));
-    panel.say([
+    const known = rows.filter((cells) => cells.slice(1).some((text) => text !== "–"));
+    panel.setText([
       make("p", { text: measure.explain }),
-      Coterie.table(["at the end", ...data.measures.map((each) => each.short)], there, {
+      Coterie.table(["at the end", ...data.measures.map((each) => each.short)], known, {
         label: "Groups and true clusters at the end",
       }),
     ]);
 
     function end({ lines: all, unit }, n) {
       const value = all[n].mean.at(-1);
-      return value === undefined ? "–" : `${written(value, unit ? 1 : 2)}${unit}`;
+      return value === undefined ? "–" : `${write(value, unit ? 1 : 2)}${unit}`;
     }
   },
 });

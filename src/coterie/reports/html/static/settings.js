@@ -1,8 +1,7 @@
 "use strict";
 Coterie.component("settings", {
   title: "Settings",
-  explain:
-    "What was run; everything that decides the results is in the lists that open by a click.",
+  explain: "What was run. Click a strategy to see all its settings.",
   render(element, data) {
     const { make } = Coterie;
     const open = new Set(

@@ -3,12 +3,13 @@ Coterie.component("similarity", {
   title: "How similar a watched peer really is to the others",
   short: "True similarity",
   explain:
-    "One line per other peer, in the colour of its true cluster: what the watched peer would have " +
-    "measured in each round, had it asked everybody. Where colours separate, peers can be told apart.",
+    "One line per other peer, in the colour of its true cluster. It shows the similarity that the " +
+    "watched peer would measure if it fetched every model in every round. Where the colours separate, " +
+    "this similarity can distinguish the clusters.",
   render(element, data) {
     const panel = Coterie.panel(element);
     const draw = () => this.render(element, data);
-    const { plain, faded } = Coterie;
+    const { plain, fade } = Coterie;
     const run = Coterie.chooseRun(panel, data, draw);
     const peers = [...new Set(run.watched.map((each) => each.peer))];
     const peer =
@@ -38,7 +39,7 @@ Coterie.component("similarity", {
       draw,
     );
     const traces = present
-      .filter(({ name }) => !panel.hidden(name))
+      .filter(({ name }) => !panel.isHidden(name))
       .map(({ name, colour, number }) => {
         const [x, y, text] = [[], [], []];
         shown.others.forEach((other, place) => {
@@ -53,7 +54,7 @@ Coterie.component("similarity", {
             text.push("");
           }
         });
-        const line = { color: faded(colour, 0.55), width: 1.2 };
+        const line = { color: fade(colour, 0.55), width: 1.2 };
         return {
           x,
           y,
@@ -75,11 +76,11 @@ Coterie.component("similarity", {
         alt: `Lines over rounds: similarity of peer ${peer} (${own}) to ${shown.others.length} others by ${shown.metric}.`,
       },
     );
-    panel.say(
-      `Peer ${peer} belongs to ${own}${new Set(shown.own).size > 1 ? " at the end; it moved between clusters" : ""}.`,
+    panel.setText(
+      `Peer ${peer} is in cluster ${own}${new Set(shown.own).size > 1 ? " at the end; it moved between clusters" : ""}.`,
     );
 
-    /* Where a peer was of a cluster: [from, to], one place on to where it left. */
+    /* Return [from, to] for each time a peer was in a cluster; a line ends where the next begins. */
     function stretches(changes, number) {
       const last = shown.rounds.length - 1;
       return changes.flatMap(([start, cluster], n) =>

@@ -1,6 +1,6 @@
 "use strict";
 Coterie.component("summary", {
-  title: "In short",
+  title: "Summary",
   render(element, data) {
     const { make } = Coterie;
     const parts = data.sentences.map((text, place) =>
@@ -9,7 +9,7 @@ Coterie.component("summary", {
     if (data.problems.length) {
       parts.unshift(
         make("div", { class: "notice", role: "note" }, [
-          make("strong", { text: "Not everything is here" }),
+          make("strong", { text: "Some data are missing" }),
           make(
             "ul",
             {},

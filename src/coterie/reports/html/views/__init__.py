@@ -1,1 +1,1 @@
-"""One module per figure: pure functions from runs to plain data that a component shows."""
+"""The data of the figures: each module has a function from a run group to plain data."""

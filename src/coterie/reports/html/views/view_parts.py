@@ -1,4 +1,4 @@
-"""What all views are made of: who is shown in which colour, rounded numbers, packed arrays."""
+"""Parts that the views share: colours and names, rounded numbers, packed arrays."""
 
 from __future__ import annotations
 
@@ -21,45 +21,45 @@ from coterie.reports.colours import (
     cluster_colour,
     strategy_colour,
 )
-from coterie.reports.html.subjects import Subject, in_order
+from coterie.reports.html.run_groups import RunGroup
 from coterie.results.analyses.columns import by_round, columns
 
 P = ParamSpec("P")
 T = TypeVar("T")
 Json: TypeAlias = dict[str, Any]
 Series: TypeAlias = Mapping[int, float]
-"""Values by their round."""
+"""Values by round."""
 _DASHES = ("solid", "dash", "dot")
-"""Of strategies whose colours repeat."""
+"""The dashes distinguish strategies with the same colour."""
 MAX_POINTS = 300
-"""How many rounds a curve shows at most; of longer runs it shows every second, third, …"""
+"""Maximum number of rounds in a curve; longer runs show every second, third, … round."""
 
 
-def missing(why: str) -> Json:
-    """Return what a figure shows that has nothing to show: why, and what to do."""
+def make_notice(why: str) -> Json:
+    """Return the data of a figure without data: the reason, and what to do."""
     return {"missing": why}
 
 
-def legend(subject: Subject) -> Json:
-    """Return what most figures need to name things: measure, strategies, clusters, all coloured."""
+def build_legend(group: RunGroup) -> Json:
+    """Return names and colours: the measure, the strategies and the clusters."""
     return {
-        "measure": measure(subject),
+        "measure": describe_measure(group),
         "strategies": [
             {"label": label, "colour": strategy_colour(n), "dash": _DASHES[n // 8 % len(_DASHES)]}
-            for n, label in enumerate(subject.labels)
+            for n, label in enumerate(group.labels)
         ],
         "palette": {**PALETTE, "helped": HELPED, "harmed": HARMED, "sequential": SEQUENTIAL},
-        "favourite": subject.labels.index(subject.favourite),
+        "initial_strategy": group.labels.index(group.initial_label),
         "clusters": [
             {"name": name, "colour": cluster_colour(n)}
-            for n, name in enumerate(subject.cluster_names)
+            for n, name in enumerate(group.cluster_names)
         ],
     }
 
 
-def measure(subject: Subject) -> Json:
-    """Return how results are written: accuracies in percent, squared errors as they are."""
-    if subject.is_accuracy:
+def describe_measure(group: RunGroup) -> Json:
+    """Return how results are shown: accuracies in percent, squared errors without a unit."""
+    if group.is_accuracy:
         return {
             "name": "accuracy",
             "unit": "%",
@@ -70,93 +70,90 @@ def measure(subject: Subject) -> Json:
     return {"name": "error (MSE)", "unit": "", "scale": 1, "digits": 2, "higher_is_better": False}
 
 
-def once_per_run(
+def cache_per_run(
     make: Callable[Concatenate[RunFolder, P], T],
 ) -> Callable[Concatenate[RunFolder, P], T]:
-    """Let a run keep what was made of it: a live view asks again, also for runs without news."""
+    """Cache a result in the run; the live page asks again even if the run has no new rounds."""
 
     @wraps(make)
-    def kept(run: RunFolder, /, *others: P.args, **named: P.kwargs) -> T:
+    def cached(run: RunFolder, /, *others: P.args, **named: P.kwargs) -> T:
         key = (make, others)
         if key not in run.cache:
             run.cache[key] = make(run, *others, **named)
         found: T = run.cache[key]
         return found
 
-    return kept
+    return cached
 
 
-def each_run(subject: Subject, make: Any) -> list[Json]:
-    """Return what `make` makes of each run, with strategy and seed; None: it has nothing."""
+def map_runs(group: RunGroup, make: Any) -> list[Json]:
+    """Return the data that `make` returns for each run, with strategy and seed; skip None."""
     found = []
-    for run in in_order(subject.labels, subject.runs):
-        made = make(run)
-        if made is not None:
-            place = subject.labels.index(run.label)
-            found.append({"strategy": place, "seed": run.seed, **made})
+    for index, runs in enumerate(group.runs_by_label.values()):
+        for run in sorted(runs, key=lambda run: run.seed):
+            made = make(run)
+            if made is not None:
+                found.append({"strategy": index, "seed": run.seed, **made})
     return found
 
 
-def over_seeds(seeds: Sequence[Series], scale: float = 1.0) -> Json:
-    """Return mean, lowest and highest of several seeds, round by round; null where unknown."""
-    rounds = thinned(sorted({number for series in seeds for number in series}))
+def summarise_seeds(seeds: Sequence[Series], scale: float = 1.0) -> Json:
+    """Return mean, minimum and maximum over seeds, for each round with any known value."""
+    rounds = thin_rounds(sorted({number for series in seeds for number in series}))
     table = np.array([[series.get(number, math.nan) for number in rounds] for series in seeds])
     table = table.reshape(len(seeds), len(rounds)) * scale
-    some: npt.NDArray[np.bool_] = np.asarray(~np.isnan(table).all(axis=0))
-    kept = table[:, some]
+    is_known: npt.NDArray[np.bool_] = np.asarray(~np.isnan(table).all(axis=0))
+    kept = table[:, is_known]
     return {
-        "round": [number for number, known in zip(rounds, some, strict=True) if known],
-        "mean": numbers(np.nanmean(kept, axis=0)) if kept.size else [],
-        "low": numbers(np.nanmin(kept, axis=0)) if kept.size else [],
-        "high": numbers(np.nanmax(kept, axis=0)) if kept.size else [],
+        "round": [number for number, known in zip(rounds, is_known, strict=True) if known],
+        "mean": shorten_numbers(np.nanmean(kept, axis=0)) if kept.size else [],
+        "low": shorten_numbers(np.nanmin(kept, axis=0)) if kept.size else [],
+        "high": shorten_numbers(np.nanmax(kept, axis=0)) if kept.size else [],
         "num_seeds": len(seeds),
     }
 
 
-def thinned(rounds: Sequence[int]) -> list[int]:
-    """Return at most about MAX_POINTS of the rounds, the last one always among them."""
+def thin_rounds(rounds: Sequence[int]) -> list[int]:
+    """Return at most about MAX_POINTS of the rounds, including the last."""
     step = max(1, math.ceil(len(rounds) / MAX_POINTS))
     return list(rounds[::-1][::step][::-1])
 
 
-def shifts(subject: Subject) -> list[int]:
-    """Return the first round of every step of a drift but the first."""
+def find_shifts(group: RunGroup) -> list[int]:
+    """Return the rounds in which the data change: the first of each step of a drift but step 0."""
     found: set[int] = set()
-    for run in subject.runs:
-        steps = columns(run.table("metrics"), "round", "step")
-        numbers_of = [(int(rows["step"][0]), number) for number, rows in by_round(steps)]
-        found |= {now for (before, _), (step, now) in pairwise(numbers_of) if step != before}
+    for run in group.runs:
+        metrics = columns(run.table("metrics"), "round", "step")
+        steps = [(int(rows["step"][0]), number) for number, rows in by_round(metrics)]
+        found |= {number for (before, _), (step, number) in pairwise(steps) if step != before}
     return sorted(found)
 
 
-def numbers(values: npt.ArrayLike, digits: int = 5) -> list[float | None]:
-    """Return values rounded to significant digits; what is not finite is null."""
-    return [number(value, digits) for value in np.asarray(values, dtype=float).ravel()]
+def shorten_numbers(values: npt.ArrayLike, digits: int = 5) -> list[float | None]:
+    """Return values rounded to significant digits; None if not finite."""
+    return [shorten_number(value, digits) for value in np.asarray(values, dtype=float).ravel()]
 
 
-def number(value: float, digits: int = 5) -> float | None:
-    """Return a value rounded to significant digits, as a whole number where it is one."""
+def shorten_number(value: float, digits: int = 5) -> float | None:
+    """Return a value rounded to significant digits, as an int if possible; None if not finite."""
     if not math.isfinite(value):
         return None
     short = float(f"{value:.{digits}g}")
     return int(short) if short.is_integer() else short
 
 
-def packed(values: npt.NDArray[np.uint8] | npt.NDArray[np.uint16]) -> Json:
-    """Return an array as base64 of its bytes, little end first, with shape and type."""
+def pack_array(values: npt.NDArray[np.uint8] | npt.NDArray[np.uint16]) -> Json:
+    """Return an array as type, shape and base64 of its little-endian bytes."""
     little = values.astype(values.dtype.newbyteorder("<"))
     text = base64.b64encode(little.tobytes()).decode()
     return {"type": values.dtype.name, "shape": list(values.shape), "base64": text}
 
 
-def shown_runs(subject: Subject, make: Any, nothing: str) -> Json:
-    """Return what `make` makes of each run, and which strategies have none; or why there is none.
-
-    What most figures of single runs are: one picture for each strategy and seed.
-    """
-    runs = each_run(subject, make)
+def build_pictures(group: RunGroup, make: Any, notice: str) -> Json:
+    """Return one picture per strategy and seed, and the strategies without any; or the notice."""
+    runs = map_runs(group, make)
     if not runs:
-        return missing(nothing)
-    there = {run["strategy"] for run in runs}
-    without = [label for n, label in enumerate(subject.labels) if n not in there]
-    return {**legend(subject), "runs": runs, "without": without}
+        return make_notice(notice)
+    shown = {run["strategy"] for run in runs}
+    without = [label for n, label in enumerate(group.labels) if n not in shown]
+    return {**build_legend(group), "runs": runs, "without": without}

@@ -1,7 +1,7 @@
 "use strict";
-/* The live view: takes in what the server tells, shows how far the runs are, and lets the page's
- * own components draw the rest. Told are parts by name; those that did not change are not sent
- * again. "progress" is how far it is, "subjects" the titles, "PLACE/NAME" one view of a subject. */
+/* The live view: receives updates from the server, shows the progress, and passes the views to the
+ * components of the page. An update has the names of all parts and the data of the changed ones:
+ * "progress", "groups" (their titles) and "INDEX/NAME" (one view of a group). */
 (() => {
   const { make } = Coterie;
   const MAX_RUNS = 8;
@@ -16,39 +16,39 @@
     #live li { overflow-wrap: anywhere; }
     #live code { overflow-wrap: anywhere; }`;
   const parts = new Map();
-  const words = make("p", { id: "live-words", role: "status", text: "Connecting …" });
-  const whole = make("progress", { id: "live-progress", max: "1", value: "0", "aria-label": "Rounds done" });
+  const status = make("p", { id: "live-status", role: "status", text: "Connecting …" });
+  const bar = make("progress", { id: "live-progress", max: "1", value: "0", "aria-label": "Rounds done" });
   const runs = make("ul", { id: "live-runs" });
   const notices = make("ul", { id: "live-problems" });
   document.head.append(make("style", { text: STYLE }));
-  document.querySelector("header .top").after(make("div", { id: "live" }, [words, whole, runs, notices]));
+  document.querySelector("header .top").after(make("div", { id: "live" }, [status, bar, runs, notices]));
 
   const source = new EventSource("/events");
   source.addEventListener("update", (event) => {
-    const told = JSON.parse(event.data);
-    for (const [name, data] of Object.entries(told.parts)) parts.set(name, data);
-    const names = new Set(told.names);
+    const update = JSON.parse(event.data);
+    for (const [name, data] of Object.entries(update.parts)) parts.set(name, data);
+    const names = new Set(update.names);
     for (const name of [...parts.keys()]) if (!names.has(name)) parts.delete(name);
-    if ("progress" in told.parts) progress(parts.get("progress"));
-    if (Object.keys(told.parts).some((name) => name !== "progress")) figures();
+    if ("progress" in update.parts) showProgress(parts.get("progress"));
+    if (Object.keys(update.parts).some((name) => name !== "progress")) showFigures();
   });
   source.addEventListener("end", () => {
     source.close();
-    said("The live view has ended; what you see stays. Look again with: ");
+    showStatus("The live view has ended. The page keeps its last state. To watch again, run: ");
   });
-  source.onerror = () => said("The connection is lost; trying again … ");
-  source.onopen = () => parts.has("progress") && progress(parts.get("progress"));
+  source.onerror = () => showStatus("Connection lost. Trying again … ");
+  source.onopen = () => parts.has("progress") && showProgress(parts.get("progress"));
 
-  function said(text) {
+  function showStatus(text) {
     const command = parts.get("progress")?.command ?? "";
-    words.replaceChildren(text, make("code", { text: command }));
+    status.replaceChildren(text, make("code", { text: command }));
   }
 
-  function progress({ text, done, total, current, problems }) {
-    words.textContent = text;
-    whole.hidden = total === 0;
-    whole.max = Math.max(1, total);
-    whole.value = done;
+  function showProgress({ text, done, total, current, problems }) {
+    status.textContent = text;
+    bar.hidden = total === 0;
+    bar.max = Math.max(1, total);
+    bar.value = done;
     runs.replaceChildren(...current.slice(0, MAX_RUNS).map((run) => make("li", { text: run })));
     if (current.length > MAX_RUNS) {
       runs.append(make("li", { text: `… and ${current.length - MAX_RUNS} more` }));
@@ -56,11 +56,11 @@
     notices.replaceChildren(...problems.map((problem) => make("li", { class: "notice", text: problem })));
   }
 
-  function figures() {
-    const titles = parts.get("subjects") ?? [];
+  function showFigures() {
+    const titles = parts.get("groups") ?? [];
     if (!titles.length) return;
-    const subjects = titles.map((title, place) => ({ title, views: views(place) }));
-    Coterie.show({ subjects });
+    const groups = titles.map((title, place) => ({ title, views: views(place) }));
+    Coterie.show({ groups });
   }
 
   function views(place) {
