@@ -1,4 +1,4 @@
-"""Poisoned peers: who they are, that nobody's results count them, and what cannot work."""
+"""Poisoned peers: their choice, results without them, and settings that cannot work."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from coterie.swarm.check_settings import adapt_for_real_peers
 KINDS = tuple(kind for kind in get_args(PoisonKind) if kind != "none")
 
 
-# Who is poisoned
+# The choice of poisoned peers
 
 
 def test_who_is_poisoned_depends_on_the_seed_alone(make_simulation):
@@ -144,17 +144,17 @@ def test_only_the_honest_are_measured(make_simulation):
 
 def test_strategies_still_hear_how_good_a_poisoned_peer_is(make_simulation):
     """What is left out of the records is not hidden from the peer itself."""
-    heard = []
+    accuracies = []
 
     class Curious(Local):
         def round(self, me):
-            heard.append(me.validation_accuracy)
+            accuracies.append(me.validation_accuracy)
             return super().round(me)
 
     with make_simulation(Curious, poison=PoisonSettings(kind="stale", count=3)) as simulation:
         metrics_of(simulation)
-    assert len(heard) == 18
-    assert not np.isnan(heard).any()
+    assert len(accuracies) == 18
+    assert not np.isnan(accuracies).any()
 
 
 def digits(**changes):
