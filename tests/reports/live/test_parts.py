@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from recorded_tables import recorded
 
+from coterie.experiments import growing_tables
 from coterie.experiments.growing_tables import MAX_CHUNKS, Parts
 
 NUM_PEERS = 2
@@ -33,13 +34,13 @@ def rounds(parts: Parts, name: str = "metrics") -> list[int]:
 def read_files(monkeypatch) -> list[str]:
     """Return the names of the files as they are read."""
     names: list[str] = []
-    real = pq.read_table
+    real = growing_tables.read_file
 
-    def read(file, **options):
-        names.append(Path(file.name).name)
-        return real(file, **options)
+    def read(path, *table, **options):
+        names.append(path.name)
+        return real(path, *table, **options)
 
-    monkeypatch.setattr(pq, "read_table", read)
+    monkeypatch.setattr(growing_tables, "read_file", read)
     return names
 
 
@@ -134,20 +135,19 @@ def test_a_part_that_vanishes_while_it_is_read(tmp_path, monkeypatch):
     """The run joins its parts between our look at the folder and our reading of a file."""
     for number in range(3):
         write_round(tmp_path, number)
-    real, joined = pq.read_table, []
+    real, joined = growing_tables.read_file, []
 
-    def read(file, **options):
-        if not joined and Path(file.name).parent.name == "metrics":
-            folder = Path(file.name).parent
-            tables = [real(part) for part in sorted(folder.iterdir())]
+    def read(path, *table, **options):
+        if not joined and path.parent.name == "metrics":
+            tables = [pq.read_table(part) for part in sorted(path.parent.iterdir())]
             pq.write_table(pa.concat_tables(tables), tmp_path / "metrics.parquet")
-            for part in folder.iterdir():
+            for part in path.parent.iterdir():
                 part.unlink()
-            joined.append(file)
-        return real(file, **options)
+            joined.append(path)
+        return real(path, *table, **options)
 
     parts = Parts(tmp_path)
-    monkeypatch.setattr(pq, "read_table", read)
+    monkeypatch.setattr(growing_tables, "read_file", read)
     parts.refresh()
     assert joined
     assert rounds(parts) == [0, 1, 2]
