@@ -22,7 +22,7 @@ from coterie.experiments.recorded_tables import RecordedTables
 from coterie.experiments.run_folder import RunFolder
 from coterie.runtime.loop import run_to_end
 from coterie.runtime.recorder import Recorder
-from coterie.runtime.run_tables import YOUNGER, read_table
+from coterie.runtime.run_tables import NEWER_COLUMNS, read_table
 from coterie.runtime.settings import SimulationSettings
 from coterie.simulation.simulation import Simulation
 from coterie.strategies.dac import DAC
@@ -205,7 +205,7 @@ def test_runs_that_are_older_than_a_column_can_be_read(tmp_path, make_simulation
         run_to_end(simulation, Recorder(tmp_path))
     path = tmp_path / "metrics.parquet"
     new = pq.read_table(path)
-    pq.write_table(new.drop_columns(list(YOUNGER)), path)
+    pq.write_table(new.drop_columns(list(NEWER_COLUMNS)), path)
     old = RecordedTables(tmp_path, 6).table("metrics")
     assert_same_table(old, new)
 
