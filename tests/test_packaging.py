@@ -27,7 +27,7 @@ def test_an_installed_package_has_its_data_files(tmp_path):
         "print(coterie.__file__, len(published_tables()))"
     )
     environment = {**os.environ, "PYTHONPATH": str(built), "PYTHONDONTWRITEBYTECODE": "1"}
-    told = subprocess.run(
+    printed = subprocess.run(
         [sys.executable, "-c", ask],
         cwd=tmp_path,
         env=environment,
@@ -35,8 +35,8 @@ def test_an_installed_package_has_its_data_files(tmp_path):
         capture_output=True,
         text=True,
     ).stdout.split()
-    assert told[0] == str(built / "coterie" / "__init__.py")
-    assert int(told[1]) > 10
+    assert printed[0] == str(built / "coterie" / "__init__.py")
+    assert int(printed[1]) > 10
     assert (built / "coterie" / "py.typed").exists()
     for folder in ("static", "templates"):
         source = ROOT / "src" / "coterie" / "reports" / "html" / folder

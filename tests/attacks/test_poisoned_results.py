@@ -1,4 +1,4 @@
-"""Poisoned peers: who they are, that nobody's results count them, and what cannot work."""
+"""Poisoned peers: their choice, results without them, and settings that cannot work."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from coterie.experiments.recorded_tables import RecordedTables
 from coterie.experiments.run_folder import RunFolder
 from coterie.runtime.loop import run_to_end
 from coterie.runtime.recorder import Recorder
-from coterie.runtime.run_tables import YOUNGER, read_table
+from coterie.runtime.run_tables import NEWER_COLUMNS, read_table
 from coterie.runtime.settings import SimulationSettings
 from coterie.simulation.simulation import Simulation
 from coterie.strategies.dac import DAC
@@ -35,7 +35,7 @@ from coterie.swarm.check_settings import adapt_for_real_peers
 KINDS = tuple(kind for kind in get_args(PoisonKind) if kind != "none")
 
 
-# Who is poisoned
+# The choice of poisoned peers
 
 
 def test_who_is_poisoned_depends_on_the_seed_alone(make_simulation):
@@ -144,17 +144,17 @@ def test_only_the_honest_are_measured(make_simulation):
 
 def test_strategies_still_hear_how_good_a_poisoned_peer_is(make_simulation):
     """What is left out of the records is not hidden from the peer itself."""
-    heard = []
+    accuracies = []
 
     class Curious(Local):
         def round(self, me):
-            heard.append(me.validation_accuracy)
+            accuracies.append(me.validation_accuracy)
             return super().round(me)
 
     with make_simulation(Curious, poison=PoisonSettings(kind="stale", count=3)) as simulation:
         metrics_of(simulation)
-    assert len(heard) == 18
-    assert not np.isnan(heard).any()
+    assert len(accuracies) == 18
+    assert not np.isnan(accuracies).any()
 
 
 def digits(**changes):
@@ -205,7 +205,7 @@ def test_runs_that_are_older_than_a_column_can_be_read(tmp_path, make_simulation
         run_to_end(simulation, Recorder(tmp_path))
     path = tmp_path / "metrics.parquet"
     new = pq.read_table(path)
-    pq.write_table(new.drop_columns(list(YOUNGER)), path)
+    pq.write_table(new.drop_columns(list(NEWER_COLUMNS)), path)
     old = RecordedTables(tmp_path, 6).table("metrics")
     assert_same_table(old, new)
 
@@ -216,8 +216,8 @@ def test_runs_that_are_older_than_a_column_can_be_read(tmp_path, make_simulation
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"poison.share": None}, "say how many peers are poisoned, either by share or by count"),
-        ({"poison.count": 2}, "either by share or by count"),
+        ({"poison.share": None}, "give the number of poisoned peers, either as share or as count"),
+        ({"poison.count": 2}, "either as share or as count"),
         ({"poison.share": 1.5}, "poison.share = 1.5 cannot be used"),
         ({"poison.from_round": 0}, "poison.from_round = 0 cannot be used"),
         ({"poison.kind": "signflip"}, "poison.kind = 'signflip' cannot be used"),

@@ -112,7 +112,7 @@ def test_absent_peers_neither_ask_nor_answer_nor_train(make_simulation):
 
 
 def test_what_is_not_trained_stays_as_it_is(make_datasets):
-    """Noise would make variances negative, and models of NaN of the honest who merge them."""
+    """Noise would make variances negative, and the models of honest peers that merge them NaN."""
 
     def build():
         return nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))
@@ -249,7 +249,7 @@ def test_delusional_peers_fetch_from_other_clusters_only(make_simulation, strate
 
 
 class Gossiper(Strategy):
-    """Tells what it is, and sends a table of everything that a liar may meet."""
+    """Reports its kind, and sends a table with all kinds of arrays."""
 
     name = "gossiper"
 

@@ -1,4 +1,4 @@
-"""Drift: who has which concept when."""
+"""Drift: the concept of each peer in each step."""
 
 import numpy as np
 import pytest
@@ -165,7 +165,7 @@ def test_random_drift_moves_three_quarters_of_four_equal_clusters():
     assert abs(moved.mean() - 0.75) < 0.02
     assert moved.min() > 0.55
     per_peer = (rows[1:] != rows[:-1]).mean(axis=0)
-    assert per_peer.min() > 0.5, "nobody is left out"
+    assert per_peer.min() > 0.5, "no peer is left out"
 
 
 def test_random_drift_depends_on_the_seed_alone():

@@ -12,7 +12,7 @@ FEW = settings(max_examples=40, deadline=None, derandomize=True)
 
 
 def _images(count=2, channels=3, height=32, width=32, seed=0):
-    """Random images without a single 0, so that filled pixels can be told from given ones."""
+    """Random images without a single 0, so that filled pixels differ from given ones."""
     random = np.random.default_rng(seed)
     shape = (count, channels, height, width)
     sign = random.choice(np.array([-1, 1], dtype=np.float32), shape)

@@ -1,4 +1,4 @@
-"""Clusters and drift in a scenario: everybody learns and is tested on what it has now."""
+"""Clusters and drift in a scenario: each peer learns and is tested on its present data."""
 
 import numpy as np
 import pytest
@@ -74,7 +74,7 @@ def test_everybody_is_tested_on_the_dataset_it_has_now():
             assert set(_read(scenario, view.validation)[2].tolist()) == {mark}
             assert set(_read(scenario, view.test)[2].tolist()) == {mark + 1}
             seen.add(view.test.pool)
-        assert len(seen) == 4, "not everybody on one domain"
+        assert len(seen) == 4, "not all on one domain"
 
 
 @pytest.mark.parametrize(

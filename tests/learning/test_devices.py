@@ -1,4 +1,4 @@
-"""Where a run trains, what it is told about it, and whole runs with many peers at once."""
+"""The device of a run, the messages about it, and whole runs with many peers at once."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_what_cannot_be_trained_at_once_is_found_out_beforehand(build):
 
 
 @pytest.fixture
-def told(monkeypatch) -> list[str]:
+def messages(monkeypatch) -> list[str]:
     """What was said; every test starts as if nothing had been said yet."""
     monkeypatch.setattr(trainer_choice, "_shown", set())
     return []
@@ -46,12 +46,12 @@ def told(monkeypatch) -> list[str]:
 
 @pytest.fixture
 def a_gpu(monkeypatch) -> None:
-    """Let torch believe that there is one; nothing is computed on it."""
+    """Let torch report such a device; nothing is computed on it."""
     monkeypatch.setattr(torch.backends.cuda, "is_built", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
 
 
-def make(told, build=small_module, **training) -> Trainer:
+def make(messages, build=small_module, **training) -> Trainer:
     models = initial_vector(build, 1)[None]
     return trainer_choice.make_trainer(
         build,
@@ -59,31 +59,31 @@ def make(told, build=small_module, **training) -> Trainer:
         Workspace([a_pool(10)], {"current": models}),
         threads=1,
         is_classification=True,
-        tell=told.append,
+        tell=messages.append,
     )
 
 
-def test_the_settings_decide(told):
-    assert make(told, trainer="batched").name == "batched cpu"
-    assert make(told, trainer="batched", device="cpu").name == "batched cpu"
-    assert make(told, trainer="torch", device="cpu").name == "torch"
-    assert told == []
+def test_the_settings_decide(messages):
+    assert make(messages, trainer="batched").name == "batched cpu"
+    assert make(messages, trainer="batched", device="cpu").name == "batched cpu"
+    assert make(messages, trainer="torch", device="cpu").name == "torch"
+    assert messages == []
 
 
-def test_who_insists_on_the_batched_trainer_gets_an_error(told):
+def test_the_batched_trainer_must_fit_if_it_is_set(messages):
     with pytest.raises(ConfigError, match=r"batched trainer cannot.*training\.trainer = auto"):
-        make(told, counting, trainer="batched")
+        make(messages, counting, trainer="batched")
 
 
 @pytest.mark.usefixtures("a_gpu")
 def test_on_a_gpu_what_cannot_be_trained_at_once_is_trained_on_the_cpu_and_that_is_said(
-    told, monkeypatch
+    messages, monkeypatch
 ):
     monkeypatch.setattr(trainer_choice, "choose_device", lambda wanted: torch.device("meta"))
     for _ in range(2):
-        assert make(told, counting).name == "torch"
-    assert told[0].startswith("Training on the CPU instead of meta: torch.func cannot run it (")
-    assert len(told) == 2  # the other one says why it is torch, not compiled code
+        assert make(messages, counting).name == "torch"
+    assert messages[0].startswith("Training on the CPU instead of meta: torch.func cannot run it (")
+    assert len(messages) == 2  # the other one says why it is torch, not compiled code
 
 
 @pytest.mark.parametrize("build", [deep, normalised, dropping, image_network, Remembering])
@@ -113,10 +113,10 @@ def test_auto_means_a_gpu_if_there_is_one(monkeypatch):
 
 
 @pytest.mark.parametrize("device", ["cuda", "mps"])
-def test_a_device_torch_does_not_know_is_an_error_for_people(told, monkeypatch, device):
+def test_a_device_torch_does_not_know_is_an_error_for_users(messages, monkeypatch, device):
     monkeypatch.setattr(getattr(torch.backends, device), "is_built", lambda: False)
     with pytest.raises(ConfigError, match=rf"device = {device}, but torch .* without support"):
-        make(told, device=device)
+        make(messages, device=device)
 
 
 @pytest.mark.parametrize(
@@ -139,18 +139,22 @@ def test_the_device_and_the_trainer_can_be_chosen_on_the_command_line(tmp_path):
 
 @pytest.mark.parametrize("trainer", ["native", "torch"])
 @pytest.mark.usefixtures("a_gpu")
-def test_a_trainer_for_the_cpu_does_not_train_elsewhere(told, trainer):
-    assert make(told, trainer=trainer).name.split()[0] == trainer
+def test_a_trainer_for_the_cpu_does_not_train_elsewhere(messages, trainer):
+    assert make(messages, trainer=trainer).name.split()[0] == trainer
     with pytest.raises(ConfigError, match=f"trainer = {trainer} trains only on the CPU"):
-        make(told, trainer=trainer, device="cuda")
+        make(messages, trainer=trainer, device="cuda")
 
 
-def test_whole_runs_with_drift_end_close_together(told):
+def test_whole_runs_with_drift_end_close_together(messages):
     results, saved = [], []
     for trainer in ("batched", "torch"):
         settings = SimulationSettings(rounds=6, training=TrainingSettings(trainer=trainer))
         with Simulation(
-            drifting_scenario(), small_module, lambda: Random(fetches=2), settings, tell=told.append
+            drifting_scenario(),
+            small_module,
+            lambda: Random(fetches=2),
+            settings,
+            tell=messages.append,
         ) as simulation:
             metrics = metrics_of(simulation)
             results.append((simulation.best_models(), metrics["test_loss"].to_numpy()))
@@ -158,7 +162,7 @@ def test_whole_runs_with_drift_end_close_together(told):
     assert saved == ["batched cpu", "torch"]
     np.testing.assert_allclose(results[0][0], results[1][0], atol=2e-3)
     np.testing.assert_allclose(results[0][1], results[1][1], rtol=1e-3)
-    assert told == []
+    assert messages == []
 
 
 def test_a_whole_run_on_digits_ends_close_to_that_of_torch():
@@ -180,11 +184,11 @@ def test_a_whole_run_on_digits_ends_close_to_that_of_torch():
 
 
 def test_a_run_continued_with_another_trainer_says_so(make_simulation):
-    heard = []
+    messages = []
     with make_simulation(Random, training=TrainingSettings(trainer="batched")) as simulation:
         simulation.advance()
         saved = simulation.save()
     with make_simulation(Random, training=TrainingSettings(trainer="torch")) as simulation:
-        simulation._tell = heard.append
+        simulation._tell = messages.append
         simulation.restore(saved)
-    assert "started with the trainer 'batched cpu' and continues with 'torch'" in heard[0]
+    assert "started with the trainer 'batched cpu' and continues with 'torch'" in messages[0]

@@ -1,4 +1,4 @@
-"""Workers give the same bits as one process, and leave nobody behind when something dies."""
+"""Workers give the same bits as one process, and none is left when a process dies."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def evaluating() -> list[EvaluateJob]:
 
 
 def is_gone(pid: int) -> bool:
-    """Return whether a process has ended; perhaps nobody has asked for its result yet."""
+    """Return whether a process has ended; its result may not have been read yet."""
     try:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

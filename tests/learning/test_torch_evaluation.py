@@ -100,7 +100,7 @@ def test_each_job_uses_its_own_pool():
 
 
 def test_data_that_change_in_their_pool_are_seen():
-    """Drift fills the pools anew; the trainer must not hold copies."""
+    """Drift fills the pools again; the trainer must not hold copies."""
     bench = Bench()
     before = bench.evaluate().losses.copy()
     bench.pools[0].inputs[:] *= -1

@@ -36,13 +36,13 @@ def ignored(number: int) -> Iterator[None]:
 
 @every_signal
 def test_a_request_is_told_once_and_says_how_it_came(number):
-    told: list[str] = []
-    with stop_by_signal(told.append) as asked:
+    messages: list[str] = []
+    with stop_by_signal(messages.append) as asked:
         assert not asked()
         signal.raise_signal(number)
         assert asked()
     assert stop_source(asked) == SIGNAL_NAMES[number]
-    assert len(told) == 1
+    assert len(messages) == 1
 
 
 @every_signal
@@ -107,7 +107,7 @@ def test_a_request_that_could_not_be_raised_is_not_lost(monkeypatch):
             pytest.fail("this must not begin")
 
     with interrupted_by_signals():
-        monkeypatch.setattr(sys, "unraisablehook", lambda told: None)
+        monkeypatch.setattr(sys, "unraisablehook", lambda messages: None)
         fragile = Fragile()
         del fragile
         with pytest.raises(Interrupted, match="Ctrl-C"):

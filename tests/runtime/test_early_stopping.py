@@ -21,9 +21,9 @@ def progress(num_peers: int = 1, **settings: object) -> EarlyStopping:
 
 
 def by_loss(progress: EarlyStopping, round_number: int, *losses: float) -> list[int]:
-    everybody = np.arange(len(losses))
+    all_peers = np.arange(len(losses))
     unused = np.full(len(losses), np.nan)
-    return progress.consider(everybody, round_number, np.array(losses), unused).tolist()
+    return progress.consider(all_peers, round_number, np.array(losses), unused).tolist()
 
 
 def by_accuracy(progress: EarlyStopping, round_number: int, accuracy: float) -> bool:
@@ -218,10 +218,10 @@ def test_restored_progress_goes_on_like_the_one_that_was_saved(best_by):
     rng = np.random.default_rng(0)
     values = rng.random((12, 4))
     steady = progress(4, best_by=best_by, patience=4)
-    everybody = np.arange(4)
+    all_peers = np.arange(4)
 
     def step(mine: EarlyStopping, number: int) -> tuple[list[int], list[int]]:
-        improved = mine.consider(everybody, number, values[number], values[number])
+        improved = mine.consider(all_peers, number, values[number], values[number])
         return improved.tolist(), mine.stop_early(number).tolist()
 
     for number in range(6):

@@ -51,7 +51,7 @@ def test_columns_hold_one_row_per_model_in_order():
 
 
 def test_traffic_by_hand():
-    """Lost models count as sent, not as received; probes count; the server is nobody's peer."""
+    """Lost models count as sent, not as received; probes count; the server is not a peer."""
     counts = traffic(a_log().columns(), 4)
     assert counts["models_received"].tolist() == [2, 2, 0, 1]
     assert counts["bytes_received"].tolist() == [200, 50, 0, 7]

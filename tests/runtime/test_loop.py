@@ -129,7 +129,7 @@ def test_checkpoints_are_written_every_so_many_rounds_and_at_the_end(start, tmp_
 @pytest.mark.parametrize("every", [1, 100])
 def test_ctrl_c_finishes_the_round_and_saves(start, tmp_path, kind, every):
     simulation, recorder, checkpoints = start(tmp_path)
-    told = []
+    messages = []
     with pytest.raises(Interrupted, match=f"by {SIGNAL_NAMES[kind]} after round 2"):
         run_to_end(
             simulation,
@@ -137,13 +137,13 @@ def test_ctrl_c_finishes_the_round_and_saves(start, tmp_path, kind, every):
             checkpoints,
             checkpoint_every=every,
             on_round=interrupt_in(2, kind),
-            tell=told.append,
+            tell=messages.append,
         )
     assert simulation.next_round == 3
     assert next_rounds(tmp_path)[-1] == 3
     assert rounds_of(tmp_path) == [0, 1, 2]
-    assert len(told) == 1
-    assert "Finishing this round" in told[0]
+    assert len(messages) == 1
+    assert "Finishing this round" in messages[0]
 
 
 @pytest.mark.parametrize("strategy", [Gossip, lambda: Random(fetches=2)])
@@ -203,11 +203,11 @@ def test_a_damaged_checkpoint_costs_a_round_and_nothing_else(start, tmp_path):
         run_to_end(*start(folder), on_round=interrupt_in(3), tell=len)
     newest = max(folder.glob("checkpoints/round-*"))
     newest.write_bytes(newest.read_bytes()[:-1])
-    told = []
+    messages = []
     simulation, recorder, checkpoints = start(folder)
-    run_to_end(simulation, recorder, checkpoints, tell=told.append)
-    assert len(told) == 1
-    assert "damaged" in told[0]
+    run_to_end(simulation, recorder, checkpoints, tell=messages.append)
+    assert len(messages) == 1
+    assert "damaged" in messages[0]
     assert contents(folder) == expected
     assert simulation.best_models().tobytes() == models.tobytes()
 
@@ -281,7 +281,7 @@ def end_with_a_failure(start, folder: Path) -> None:
 @pytest.mark.parametrize("end", [end_normally, end_interrupted, end_with_a_failure])
 def test_signal_handlers_are_restored(start, tmp_path, end):
     def mine(number: int, frame: object) -> None:
-        pytest.fail("nobody sent this")
+        pytest.fail("no process sent this")
 
     kinds = (signal.SIGINT, signal.SIGTERM)
     before = {kind: signal.signal(kind, mine) for kind in kinds}

@@ -1,4 +1,4 @@
-"""What peers believe about each other is recorded as it is, at no influence on anything."""
+"""The peers' estimates are recorded unchanged, and recording changes no result."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_a_table_of_100_peers_and_300_rounds_is_small(tmp_path):
     recorder = Recorder(tmp_path)
     clusters = np.repeat(np.arange(4), 25)
     for number in due(300):
-        believed = {
+        estimates = {
             peer: Estimates(
                 np.delete(np.arange(100), peer),
                 rng.lognormal(size=99),
@@ -166,7 +166,7 @@ def test_a_table_of_100_peers_and_300_rounds_is_small(tmp_path):
             for peer in range(100)
         }
         now = Round(number, 0, np.ones(100, bool), np.zeros(100, bool), GroundTruth(clusters))
-        now.estimates = estimate_columns(believed, clusters)
+        now.estimates = estimate_columns(estimates, clusters)
         recorder.add(now)
     recorder.finish()
     assert recorder.table("beliefs").num_rows == 198_000

@@ -251,7 +251,7 @@ def test_sequential_peers_see_what_earlier_ones_just_did(make_simulation):
         before = start(simulation)
         assert (before[0] != before[1]).any()
         simulation.advance()
-        # Whoever was first copied the other, who then copied itself back.
+        # The first peer copied the other, and that one then copied itself back.
         np.testing.assert_array_equal(simulation.state.current[0], simulation.state.current[1])
 
     with scripted(make_simulation, script, sizes=[8, 8]) as simulation:

@@ -121,11 +121,11 @@ def test_a_stopped_peer_keeps_serving_its_best_model(make_simulation):
                 assert set(now.tables()["metrics"]["status"]) == {"active", "stopped"}
             stopped_before = simulation.state.progress.stopped.copy()
         assert served
-        assert now.number < 30, "the run ends when everybody has stopped"
+        assert now.number < 30, "the run ends when all peers have stopped"
         assert np.isfinite(now.measures["test_accuracy"]).all()
 
 
-def test_a_shift_gives_new_data_and_wakes_everybody_up():
+def test_a_shift_gives_new_data_and_wakes_all_peers_up():
     with drifting_simulation(
         Local, patience=1, training=TrainingSettings(learning_rate=0.3)
     ) as simulation:
@@ -135,7 +135,7 @@ def test_a_shift_gives_new_data_and_wakes_everybody_up():
             simulation.datasets.pools[0].inputs.copy(),
             simulation.state.progress.stopped.copy(),
         ]
-        assert before[1].any(), "the test needs somebody who has stopped"
+        assert before[1].any(), "the test needs a stopped peer"
         current = simulation.state.current.copy()
         captured = []
         runtime_run = simulation._runtime.run

@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from coterie.errors import StorageError
-from coterie.runtime.run_tables import SCHEMAS, read_file
+from coterie.runtime.run_tables import SCHEMAS, read_table_file
 
 TIMINGS = pa.table(
     {"round": [0, 1], "wall_seconds": [0.5, 1.5], "cpu_seconds": [0.25, 1.0]},
@@ -15,13 +15,13 @@ TIMINGS = pa.table(
 
 def test_a_table_comes_back(tmp_path):
     pq.write_table(TIMINGS, tmp_path / "timings.parquet")
-    assert read_file(tmp_path / "timings.parquet", "timings").equals(TIMINGS)
+    assert read_table_file(tmp_path / "timings.parquet", "timings").equals(TIMINGS)
 
 
 def test_an_empty_file_is_damaged(tmp_path):
     (tmp_path / "timings.parquet").touch()
     with pytest.raises((StorageError, pa.ArrowException)):
-        read_file(tmp_path / "timings.parquet", "timings")
+        read_table_file(tmp_path / "timings.parquet", "timings")
 
 
 def test_no_object_of_python_is_handed_to_threads_of_arrow(tmp_path, monkeypatch):
@@ -35,7 +35,7 @@ def test_no_object_of_python_is_handed_to_threads_of_arrow(tmp_path, monkeypatch
         lambda source, **how: (sources.append(source), read_table(source, **how))[1],
     )
     allocated = pa.total_allocated_bytes()
-    read_file(tmp_path / "timings.parquet", "timings")
+    read_table_file(tmp_path / "timings.parquet", "timings")
     (source,) = sources
     assert type(source) is pa.BufferReader
     # Bytes of Python's would not count here.

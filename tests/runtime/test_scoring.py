@@ -101,7 +101,7 @@ def _asked_for(simulation):
 
 @pytest.mark.parametrize("schedule", ["synchronous", "sequential"])
 def test_a_model_is_evaluated_once_while_it_is_the_same(make_simulation, schedule):
-    """However often PENS samples within a round; a new model is evaluated anew."""
+    """However often PENS samples in a round; a new model is evaluated again."""
     pens = {"fetches": 1, "samples": 4, "samplings": 5, "later_fetches": 2}
     with (
         make_simulation(lambda: PENS(**pens), schedule=schedule) as careful,

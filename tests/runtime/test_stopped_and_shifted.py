@@ -1,4 +1,4 @@
-"""What peers that have stopped still do for others, and what a shift leaves to everybody."""
+"""What stopped peers still do for others, and what peers keep after a shift."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from coterie.learning.trainer import EvaluateJob, ModelReference
 from coterie.strategies.dac import DAC
 from coterie.strategies.greedy import Greedy
 
-EVERYBODY = np.arange(6)
+ALL_PEERS = np.arange(6)
 
 
 def test_who_has_stopped_still_measures_others_models(make_simulation):
@@ -22,7 +22,7 @@ def test_who_has_stopped_still_measures_others_models(make_simulation):
             simulation.advance()
         stopped = np.flatnonzero(state.progress.stopped)
         active = np.flatnonzero(~state.progress.stopped)
-        assert len(active), "the test needs somebody who goes on"
+        assert len(active), "the test needs a peer that continues"
         pairs = [(peer, judge) for peer in active for judge in stopped]
         jobs = [
             EvaluateJob(ModelReference("published", int(peer)), state.samples[judge].train)
@@ -30,25 +30,25 @@ def test_who_has_stopped_still_measures_others_models(make_simulation):
         ]
         expected = [result.accuracy for result in state.trainer.evaluate(jobs)]
         simulation.advance()
-        tables = [strategy.table.similarities(EVERYBODY) for strategy in _strategies(simulation)]
+        tables = [strategy.table.similarities(ALL_PEERS) for strategy in _strategies(simulation)]
     assert [tables[peer][judge] for peer, judge in pairs] == expected
 
 
 def test_a_shift_leaves_tables_as_they_are():
-    """What was measured on the old data stays until it is measured anew."""
+    """What was measured on the old data stays until it is measured again."""
     with drifting_simulation(lambda: DAC(fetches=1, tau=0.0, two_hop=False)) as simulation:
         for _ in range(4):
             simulation.advance()
-        everybody = np.arange(4)
-        before = [each.table.similarities(everybody) for each in _strategies(simulation)]
+        all_peers = np.arange(4)
+        before = [each.table.similarities(all_peers) for each in _strategies(simulation)]
         now = simulation.advance()
         assert now.step == 1
-        after = [each.table.similarities(everybody) for each in _strategies(simulation)]
+        after = [each.table.similarities(all_peers) for each in _strategies(simulation)]
         columns = now.exchanges.columns()
     kept = 0
     for peer, (old, new) in enumerate(zip(before, after, strict=True)):
         met = columns["sender"][columns["receiver"] == peer]
-        others = np.setdiff1d(everybody, met)
+        others = np.setdiff1d(all_peers, met)
         np.testing.assert_array_equal(new[others], old[others])
         kept += np.count_nonzero(~np.isnan(new[others]))
     assert kept > 0

@@ -1,4 +1,4 @@
-"""Who is reachable and what arrives: drawn from keys, the same on every resume."""
+"""The peers online and the messages that arrive: drawn from keys, the same after a resume."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_loss_probability_is_met_on_average():
 def failures(
     lossy: UnreliableNetwork, order: list[int]
 ) -> tuple[list[list[bool]], dict[int, list[bool]]]:
-    """Return who was online and, for each asker, what became of its messages in turn."""
+    """Return the peers online and, for each asker, which of its messages arrived."""
     online, arrived = [], {peer: [] for peer in sorted(set(order))}
     for number in range(1, 6):
         online.append(lossy.start_round(number).tolist())

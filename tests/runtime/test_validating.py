@@ -71,7 +71,7 @@ class TestValidate:
             pytest.raises(StrategyError, match="validated peer 2 without a fetch"),
             asked(make_simulation, lambda me: Validate((2,), data)),
         ):
-            pytest.fail("Nobody but peers 1 and 2 may do so.")
+            pytest.fail("Only peers 1 and 2 may do so.")
 
     def test_only_data_that_peers_have(self, make_simulation):
         with (
@@ -121,7 +121,7 @@ def assert_fresh(simulation: Simulation, known: dict[int, Evaluation]) -> None:
 
 
 def watch(simulation: Simulation) -> list[int]:
-    """Check every look at working models; return whom was looked at, as it goes on."""
+    """Check each validation of working models; return the list of validated peers."""
     seen: list[int] = []
     look = simulation.state.validation
 

@@ -21,11 +21,11 @@ class PoisonSettings(Settings):
     """
 
     kind: PoisonKind = "none"
-    """sign-flip: publishes its model with the last training undone twice; noise: its model with
-    normal noise, as wide as the values of each tensor; label-flip: trains and validates on labels
-    C−1−y (regression: −y); stale: always its last honest model; delusional: merges peers of all
-    other true clusters; liar: reports the opposite of what it measured; absent: leaves the
-    network, which shows the loss of the poisoned peers' data without any poison."""
+    """sign-flip: publishes its model minus the change of its last training. noise: its model plus
+    normal noise, as wide as the values of each tensor. label-flip: trains and validates on labels
+    C−1−y (regression: −y). stale: publishes its last honest model. delusional: merges peers of
+    all other true clusters. liar: reports the opposite of its measurements. absent: leaves the
+    network, which shows the effect of losing data without poison."""
     share: float | None = Field(None, ge=0, le=1)
     """The share of poisoned peers, of all or of `cluster`; or:"""
     count: int | None = Field(None, ge=0)
@@ -38,5 +38,5 @@ class PoisonSettings(Settings):
     @model_validator(mode="after")
     def _how_many(self) -> Self:
         if self.kind != "none" and (self.share is None) == (self.count is None):
-            raise ValueError("say how many peers are poisoned, either by share or by count")
+            raise ValueError("give the number of poisoned peers, either as share or as count")
         return self

@@ -216,9 +216,9 @@ def _count(poison: PoisonSettings, num_candidates: int) -> int:
         return math.floor(poison.share * num_candidates + 0.5)
     count = poison.count or 0
     if count > num_candidates:
-        whose = "" if poison.cluster is None else f" that begin in cluster {poison.cluster}"
+        where = "" if poison.cluster is None else f" that begin in cluster {poison.cluster}"
         raise ConfigError(
-            f"poison.count is {count}, but there are only {num_candidates} peers{whose}. Use at "
+            f"poison.count is {count}, but there are only {num_candidates} peers{where}. Use at "
             f"most {num_candidates}, or poison.share."
         )
     return count

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from coterie.errors import StorageError
-from coterie.runtime.run_tables import SCHEMAS, is_part, read_file
+from coterie.runtime.run_tables import SCHEMAS, is_part, read_table_file
 
 MAX_CHUNKS = 32
 """How many chunks a table may have before they are combined in memory."""
@@ -120,7 +120,7 @@ class _Table:
 
     def _read(self, name: str) -> pa.Table | None:
         try:
-            return read_file(self._run / name, self._name, use_threads=False)
+            return read_table_file(self._run / name, self._name, use_threads=False)
         except FileNotFoundError:
             raise
         except (OSError, StorageError, pa.ArrowException):

@@ -49,13 +49,13 @@ class _Data:
     """(different samples, n, *shape)."""
     targets: torch.Tensor
     """(different samples, n)."""
-    whose: torch.Tensor
+    places: torch.Tensor
     """The place of each job's samples, (C,)."""
 
     def pick(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return inputs (C, b, *shape) and targets (C, b): of each job those in `rows` (C, b)."""
-        whose = self.whose[:, None]
-        return self.inputs[whose, rows], self.targets[whose, rows]
+        places = self.places[:, None]
+        return self.inputs[places, rows], self.targets[places, rows]
 
 
 class BatchedTrainer(Trainer):
@@ -191,7 +191,7 @@ class BatchedTrainer(Trainer):
             part = slice(start, start + EVALUATION_BATCH)
             data = self._upload([job.samples for job in jobs], part)
             found = self._module.evaluate(
-                weights, data.inputs[data.whose], data.targets[data.whose]
+                weights, data.inputs[data.places], data.targets[data.places]
             )
             losses.append(found[0].cpu().numpy())
             correct.append(found[1].cpu().numpy())
@@ -210,21 +210,21 @@ class BatchedTrainer(Trainer):
 
         They are read from the pools each time, because a drift changes the pools.
         """
-        places: dict[Hashable, int] = {}
+        place_of: dict[Hashable, int] = {}
         rows: list[tuple[int, npt.NDArray[np.int64]]] = []
-        whose = []
+        places = []
         for mine in samples:
             # No other array has this id while the jobs exist.
             key = (mine.pool, mine.start, mine.stop, id(mine.chosen))
-            if key not in places:
-                places[key] = len(rows)
+            if key not in place_of:
+                place_of[key] = len(rows)
                 rows.append((mine.pool, mine.rows()[part]))
-            whose.append(places[key])
+            places.append(place_of[key])
         pools = self.workspace.pools
         return _Data(
             self._tensor(np.stack([pools[pool].inputs[numbers] for pool, numbers in rows])),
             self._tensor(np.stack([pools[pool].targets[numbers] for pool, numbers in rows])),
-            self._tensor(np.array(whose)),
+            self._tensor(np.array(places)),
         )
 
     def _dropout_keys(self, jobs: Sequence[TrainJob], num_steps: int) -> torch.Tensor:

@@ -74,14 +74,14 @@ class ExchangeLog:
 def traffic(columns: dict[str, npt.NDArray[Any]], num_peers: int) -> dict[str, npt.NDArray[Any]]:
     """Return models and bytes sent and received per peer, (K,); lost models count as sent."""
     counts: dict[str, npt.NDArray[Any]] = {}
-    for side, who, counted in (
+    for side, peers, counted in (
         ("received", columns["receiver"], columns["delivered"]),
         ("sent", columns["sender"], np.ones(len(columns["sender"]), dtype=bool)),
     ):
-        keep = counted & (who >= 0)
+        keep = counted & (peers >= 0)
         size = columns["bytes"][keep].astype(np.float64)
-        counts[f"models_{side}"] = np.bincount(who[keep], minlength=num_peers).astype(np.int32)
-        counts[f"bytes_{side}"] = np.bincount(who[keep], size, num_peers).astype(np.int64)
+        counts[f"models_{side}"] = np.bincount(peers[keep], minlength=num_peers).astype(np.int32)
+        counts[f"bytes_{side}"] = np.bincount(peers[keep], size, num_peers).astype(np.int64)
     return counts
 
 

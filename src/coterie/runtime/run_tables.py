@@ -113,7 +113,7 @@ SCHEMAS = {
 }
 
 
-YOUNGER = {"poisoned": False, "test_loss_other": math.nan, "test_accuracy_other": math.nan}
+NEWER_COLUMNS = {"poisoned": False, "test_loss_other": math.nan, "test_accuracy_other": math.nan}
 """Columns that older runs do not have, and the values to use instead."""
 
 
@@ -133,18 +133,18 @@ def read_table(run: Path, name: str) -> pa.Table:
 def _read(run: Path, name: str) -> pa.Table:
     whole = run / f"{name}.parquet"
     if whole.exists():
-        return read_file(whole, name)
-    parts = [read_file(part, name) for part in parts_of(run, name)]
+        return read_table_file(whole, name)
+    parts = [read_table_file(part, name) for part in parts_of(run, name)]
     return pa.concat_tables(parts) if parts else SCHEMAS[name].empty_table()
 
 
-def read_file(path: Path, name: str, *, use_threads: bool = True) -> pa.Table:
+def read_table_file(path: Path, name: str, *, use_threads: bool = True) -> pa.Table:
     """Return a table, or a part of it, from its file; missing columns of older runs are added."""
     table = pq.read_table(_open_file(path), schema=SCHEMAS[name], use_threads=use_threads)
     for place, column in enumerate(table.column_names):
         # A column that is not in the file has only nulls; some nulls mean damage.
-        if column in YOUNGER and table[column].null_count == table.num_rows:
-            filled = table[column].fill_null(YOUNGER[column])
+        if column in NEWER_COLUMNS and table[column].null_count == table.num_rows:
+            filled = table[column].fill_null(NEWER_COLUMNS[column])
             table = table.set_column(place, SCHEMAS[name].field(column), filled)
         elif table[column].null_count:
             raise StorageError(f"{path} is damaged: values of its column '{column}' are missing.")

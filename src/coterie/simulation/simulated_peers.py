@@ -207,7 +207,7 @@ class PeerRuntime(Runtime):
         inboxes = [
             {str(sender): model for sender, model in inbox.items()} for inbox in self._inboxes
         ]
-        told = [{str(teller): value for teller, value in each.items()} for each in self._reports]
+        told = [{str(sender): value for sender, value in each.items()} for each in self._reports]
         poisoned = self._state.poisoning.save(self._state.published)
         return {**super().save(), "inboxes": inboxes, "told": told, "poisoned": poisoned}
 
@@ -219,5 +219,5 @@ class PeerRuntime(Runtime):
             {int(sender): model for sender, model in inbox.items()} for inbox in saved["inboxes"]
         ]
         self._reports = [
-            {int(teller): float(value) for teller, value in each.items()} for each in saved["told"]
+            {int(sender): float(value) for sender, value in each.items()} for each in saved["told"]
         ]

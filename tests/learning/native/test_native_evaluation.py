@@ -151,7 +151,7 @@ def test_evaluation_changes_nothing():
 
 
 def test_data_that_change_in_their_pool_are_seen():
-    """Drift fills the pools anew; the trainer must not hold copies."""
+    """Drift fills the pools again; the trainer must not hold copies."""
     bench = NativeBench(perceptron, image_pool(9, (7,), 3))
     before = bench.evaluate().losses
     bench.pools[0].inputs[:] *= -1

@@ -66,7 +66,7 @@ def test_all_levels_agree():
 
 
 def simulation(threads: int) -> Simulation:
-    """Fourteen peers with digits, turned by two angles, who ask each other and drift."""
+    """Fourteen peers with digits, turned by two angles, that ask each other and drift."""
     digits = read_digits()
     concepts = RotationShift(angles=(0, 90)).concepts([digits], 0)
     peers = PeerSettings(count=14, train_size=24, validation_size=10)

@@ -1,4 +1,4 @@
-"""Which trainer a run gets: compiled where it can be, torch elsewhere, and who is told."""
+"""The trainer of a run: compiled if possible, otherwise torch; and the messages about it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WITHOUT = "the compiled trainer was not built"
 
 
 @pytest.fixture
-def told(monkeypatch) -> list[str]:
+def messages(monkeypatch) -> list[str]:
     """What was said; every test starts as if nothing had been said yet."""
     monkeypatch.setattr(trainer_choice, "_shown", set())
     return []
@@ -41,7 +41,7 @@ def without_library(monkeypatch) -> None:
     monkeypatch.setattr(trainer_choice, "find_library", lambda: WITHOUT)
 
 
-def make(build, told, trainer="auto", *, threads=1, pool=None, is_classification=True):
+def make(build, messages, trainer="auto", *, threads=1, pool=None, is_classification=True):
     start = initial_vector(build, 7)
     models = shared_array((2, len(start)), np.float32)  # forked workers write there, too
     models[:] = start
@@ -51,7 +51,7 @@ def make(build, told, trainer="auto", *, threads=1, pool=None, is_classification
         Workspace([pool or a_pool(10)], {"current": models}),
         threads=threads,
         is_classification=is_classification,
-        tell=told.append,
+        tell=messages.append,
     )
     return made, models
 
@@ -61,7 +61,7 @@ JOBS = [TrainJob(ModelReference("current", row), Samples(0, 0, 10), 2, 5 + row) 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 def test_where_there_is_a_compiler_there_is_the_library():
-    """Otherwise every other test of it would be skipped, and nobody would know."""
+    """Otherwise all other tests of it would be skipped unnoticed."""
     assert isinstance(library.find_library(), library.Library)
 
 
@@ -74,67 +74,67 @@ def test_where_there_is_a_compiler_there_is_the_library():
         ("torch", 2, ParallelTrainer),
     ],
 )
-def test_the_setting_decides(told, trainer, threads, kind):
-    made, models = make(small_module, told, trainer, threads=threads)
+def test_the_setting_decides(messages, trainer, threads, kind):
+    made, models = make(small_module, messages, trainer, threads=threads)
     before = models.copy()
     assert type(made) is kind
     losses = made.train(JOBS[:1])
     assert np.isfinite(losses[0])
     assert (models[0] != before[0]).any()
     made.close()
-    assert told == []
+    assert messages == []
 
 
-def test_both_trainers_have_the_same_layout(told):
-    layouts = [make(small_module, told, trainer)[0].layout for trainer in ("native", "torch")]
+def test_both_trainers_have_the_same_layout(messages):
+    layouts = [make(small_module, messages, trainer)[0].layout for trainer in ("native", "torch")]
     assert layouts[0].fingerprint == layouts[1].fingerprint
 
 
 @pytest.mark.parametrize(("threads", "kind"), [(1, TorchTrainer), (2, ParallelTrainer)])
-def test_an_unsupported_model_is_trained_with_torch_and_that_is_said_once(told, threads, kind):
+def test_an_unsupported_model_is_trained_with_torch_and_that_is_said_once(messages, threads, kind):
     for _ in range(3):
-        made, _ = make(deep, told, threads=threads)
+        made, _ = make(deep, messages, threads=threads)
         assert type(made) is kind
         made.close()
     instead = "Training with torch instead of the compiled trainer"
-    assert told == [f"{instead}: '1' is a Tanh, which is not supported."]
-    make(lambda: nn.Sequential(nn.Linear(FEATURES, 3), nn.Sigmoid()), told)
-    assert told[1:] == [f"{instead}: '1' is a Sigmoid, which is not supported."]
+    assert messages == [f"{instead}: '1' is a Tanh, which is not supported."]
+    make(lambda: nn.Sequential(nn.Linear(FEATURES, 3), nn.Sigmoid()), messages)
+    assert messages[1:] == [f"{instead}: '1' is a Sigmoid, which is not supported."]
 
 
-def test_who_wants_torch_is_told_nothing(told):
-    make(deep, told, "torch")
-    assert told == []
+def test_a_wish_for_torch_shows_no_message(messages):
+    make(deep, messages, "torch")
+    assert messages == []
 
 
-def test_who_insists_on_the_compiled_trainer_gets_an_error(told):
+def test_the_compiled_trainer_must_fit_if_it_is_set(messages):
     with pytest.raises(
         ConfigError,
         match=r"'1' is a Tanh, which is not supported\. Use training\.trainer = auto or torch",
     ):
-        make(deep, told, "native")
-    assert told == []
+        make(deep, messages, "native")
+    assert messages == []
 
 
 @pytest.mark.parametrize("trainer", ["auto", "native", "torch"])
-def test_a_model_that_does_not_fit_the_data_is_refused_by_all(told, trainer):
+def test_a_model_that_does_not_fit_the_data_is_refused_by_all(messages, trainer):
     with pytest.raises(ConfigError, match="fails on a sample"):
-        make(lambda: nn.Sequential(nn.Linear(FEATURES + 1, 3)), told, trainer)
+        make(lambda: nn.Sequential(nn.Linear(FEATURES + 1, 3)), messages, trainer)
     with pytest.raises(ConfigError, match="at least 3"):
-        make(lambda: nn.Sequential(nn.Linear(FEATURES, 2)), told, trainer)
+        make(lambda: nn.Sequential(nn.Linear(FEATURES, 2)), messages, trainer)
 
 
-def test_log_softmax_is_left_to_torch_in_a_regression(told):
+def test_log_softmax_is_left_to_torch_in_a_regression(messages):
     def build() -> nn.Module:
         return nn.Sequential(nn.Linear(FEATURES, 1), nn.LogSoftmax(1))
 
     pool = a_pool(10, regression=True)
-    made, _ = make(build, told, pool=pool, is_classification=False)
+    made, _ = make(build, messages, pool=pool, is_classification=False)
     assert type(made) is TorchTrainer
-    assert "always zero" in told[0]
+    assert "always zero" in messages[0]
 
 
-def test_a_wrong_program_is_not_used(told, monkeypatch):
+def test_a_wrong_translation_is_not_used(messages, monkeypatch):
     """Only the comparison with torch's gradient stands between a mistake and a run."""
     right = trainer_choice.translate_module
 
@@ -143,47 +143,47 @@ def test_a_wrong_program_is_not_used(told, monkeypatch):
         return [replace(first, relu=False), *rest]
 
     monkeypatch.setattr(trainer_choice, "translate_module", wrong)
-    made, _ = make(small_module, told)
+    made, _ = make(small_module, messages)
     assert type(made) is TorchTrainer
-    assert told == [
+    assert messages == [
         "Training with torch instead of the compiled trainer: the compiled gradient of "
         "'0.weight' differs from torch's."
     ]
     with pytest.raises(ConfigError, match="differs from torch's"):
-        make(small_module, told, "native")
+        make(small_module, messages, "native")
 
 
 @pytest.mark.usefixtures("without_library")
-def test_without_the_library_torch_trains(told):
-    made, models = make(small_module, told)
+def test_without_the_library_torch_trains(messages):
+    made, models = make(small_module, messages)
     assert type(made) is TorchTrainer
-    assert told == [f"Training with torch instead of the compiled trainer: {WITHOUT}."]
-    expected, others = make(small_module, told, "torch")
+    assert messages == [f"Training with torch instead of the compiled trainer: {WITHOUT}."]
+    expected, others = make(small_module, messages, "torch")
     assert made.train(JOBS) == expected.train(JOBS)
     assert models.tobytes() == others.tobytes()
     with pytest.raises(ConfigError, match="not built"):
-        make(small_module, told, "native")
+        make(small_module, messages, "native")
 
 
-def simulate(told, **training):
+def simulate(messages, **training):
     settings = SimulationSettings(rounds=6, training=TrainingSettings(**training))
     with Simulation(
-        drifting_scenario(), small_module, lambda: Random(fetches=2), settings, tell=told.append
+        drifting_scenario(), small_module, lambda: Random(fetches=2), settings, tell=messages.append
     ) as simulation:
         return metrics_of(simulation), simulation.best_models()
 
 
 @pytest.mark.usefixtures("without_library")
-def test_without_the_library_a_whole_run_is_that_of_torch(told):
-    without, by_torch = simulate(told), simulate(told, trainer="torch")
-    assert len(told) == 1
+def test_without_the_library_a_whole_run_is_that_of_torch(messages):
+    without, by_torch = simulate(messages), simulate(messages, trainer="torch")
+    assert len(messages) == 1
     assert without[1].tobytes() == by_torch[1].tobytes()
 
 
-def test_whole_runs_of_both_trainers_end_close_together(told):
+def test_whole_runs_of_both_trainers_end_close_together(messages):
     """They see the same batches in the same order; only roundings differ."""
-    native, by_torch = simulate(told, trainer="native"), simulate(told, trainer="torch")
-    assert told == []
+    native, by_torch = simulate(messages, trainer="native"), simulate(messages, trainer="torch")
+    assert messages == []
     np.testing.assert_allclose(native[1], by_torch[1], atol=2e-3)
     assert native[1].tobytes() != by_torch[1].tobytes()
 

@@ -112,7 +112,7 @@ INLINE int64_t input_of(const Step *s, int64_t y, int64_t x)
         if (channels - o == 1) CALL(1);                                      \
     } while (0)
 
-/* A kernel of its own for each block of channels: inlined all at once they would spill. */
+/* A separate kernel for each block of channels: inlined together they would spill registers. */
 #define DEFINE_WINDOWS(CHANNELS)                                                               \
     static __attribute__((noinline)) void pooled_trained_##CHANNELS(                           \
         const float *const at[WINDOW], const Step *s, const float *w, const float *b,          \

@@ -2,7 +2,7 @@
  *
  * Only the maxima of pooling windows with a live ReLU carry a gradient: they are compressed to
  * lists, and each entry adds one kernel-sized patch. What one sample needs fits the nearest caches,
- * and its gradient goes from convolution to convolution without a detour through the lanes.
+ * and its gradient goes from convolution to convolution without a change of layout.
  */
 #ifndef COTERIE_CONVOLUTION_GRADIENT_H
 #define COTERIE_CONVOLUTION_GRADIENT_H

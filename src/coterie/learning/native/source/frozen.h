@@ -1,7 +1,7 @@
-/* What layers that are not trained make of each sample: computed once, not once an epoch.
+/* The activations of layers that are not trained: computed once, not in each epoch.
  *
- * A sample's activations do not depend on its lane nor on who else is in its group, so what is kept
- * of one epoch is, bit for bit, what the next would compute. Dropout is random, and not kept.
+ * The activations of a sample do not depend on its lane or on the other samples of its group, so
+ * those of the first epoch have the same bits as those of the next. Dropout is random, and not kept.
  */
 #ifndef COTERIE_FROZEN_H
 #define COTERIE_FROZEN_H
@@ -23,7 +23,7 @@ static void release_frozen(Frozen *f)
     free(f->values);
 }
 
-/* Make room for `num_samples` inputs of step `first`. Where nothing can be kept, nothing is: the
+/* Allocate memory for `num_samples` inputs of step `first`. Without memory nothing is kept; the
  * results are the same. */
 static Frozen reserve_frozen(const Network *n, int32_t first, int64_t num_rows, int64_t num_samples)
 {
@@ -42,7 +42,7 @@ static Frozen reserve_frozen(const Network *n, int32_t first, int64_t num_rows, 
     return f;
 }
 
-/* Keep what has come of a group of `count` rows, if there is room. */
+/* Keep the activations of a group of `count` rows, if there is memory. */
 static void keep_frozen(Frozen *f, const Tensor *in, const int64_t *rows, int64_t count)
 {
     if (f->num_kept + count > f->room) return;
@@ -50,7 +50,7 @@ static void keep_frozen(Frozen *f, const Tensor *in, const int64_t *rows, int64_
     for (int64_t b = 0; b < count; b++) f->slots[rows[b]] = (int32_t)++f->num_kept;
 }
 
-/* Bring kept values into lanes; return 0 if there are none of some row. Lanes beyond the last
+/* Bring kept values into lanes; return 0 if a row has none. Lanes beyond the last
  * sample repeat the first one. */
 static int recall_frozen(const Frozen *f, const Tensor *in, const int64_t *rows, int64_t count)
 {

@@ -143,7 +143,7 @@ static int32_t first_step(const Network *n, int32_t first_layer)
     return i;
 }
 
-/* Run all steps before `first`, which are not trained, or recall what came of it before. */
+/* Run all steps before `first`, which are not trained, or use their kept results. */
 static void forward_frozen(Network *n, const Data *data, const int64_t *rows, int64_t count,
                            int32_t first, uint64_t stream, Frozen *frozen)
 {
@@ -201,7 +201,7 @@ static void train_one(Network *n, const Training *t, TrainJob *job)
     const size_t bytes = sizeof(float) * (size_t)n->num_packed;
     int64_t step = 0;
     double loss = 0;
-    /* A single epoch meets nobody twice. */
+    /* In a single epoch no sample occurs twice. */
     const int64_t kept = job->epochs > 1 ? job->num_samples : 0;
     Frozen frozen = reserve_frozen(n, first, job->data->num_rows, kept);
     pack(n, job->model);

@@ -77,7 +77,7 @@ static void linear_input_gradient(const Network *n, const Step *s)
 
 enum After { ADD_GRADIENT, UPDATE, UPDATE_PLAIN_ADAM };
 
-/* dW = dy xᵀ, row by row; `after` (constant) says what becomes of it. */
+/* dW = dy xᵀ, row by row; `after` (constant) selects how the result is used. */
 INLINE void weight_rows(const int after, Network *n, const Step *s, const Update *u)
 {
     const int64_t padded = s->padded_row;

@@ -14,7 +14,7 @@ enum Kind { CONVOLUTION = 1, LINEAR, MAX_POOL, AVERAGE_POOL, RELU, DROPOUT };
 enum Loss { CROSS_ENTROPY = 1, SQUARED_ERROR };
 enum Optimizer { SGD = 1, ADAM, ADAMW };
 
-/* What a user's network consists of; the same fields in the same order as in library.py. */
+/* An operation of a user's network; the same fields in the same order as in library.py. */
 typedef struct {
     int32_t kind;
     int32_t outputs;               /* channels of a convolution, width of a linear layer */

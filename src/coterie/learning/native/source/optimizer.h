@@ -4,7 +4,7 @@
 
 #include "network.h"
 
-/* Adam without weight decay, the papers' choice, gets code of its own: `plain_adam` is constant. */
+/* Adam without weight decay, as in the papers, has separate code: `plain_adam` is constant. */
 INLINE int is_plain_adam(const Update *u) { return u->optimizer == ADAM && u->decay == 0; }
 
 INLINE void update_vector(const int plain_adam, const Update *u, float *parameter, float *first,

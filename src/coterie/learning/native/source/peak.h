@@ -1,11 +1,11 @@
-/* The most multiply-adds that this level can do, to measure the kernels by. */
+/* The peak rate of multiply-adds of this level, to compare the kernels with. */
 #ifndef COTERIE_PEAK_H
 #define COTERIE_PEAK_H
 
 #include <stdint.h>
 
-/* Vectors as wide as a register, unlike those of the kernels; and as many as there are registers
- * for: each waits for itself, so many must be under way. */
+/* Vectors as wide as a register, unlike those of the kernels, and as many as there are registers:
+ * each sum waits for its last result, so many sums must be computed at the same time. */
 #ifdef __AVX2__
 typedef float reg __attribute__((vector_size(32)));
 #else
@@ -19,7 +19,7 @@ typedef float reg __attribute__((vector_size(16)));
 
 /* Do `rounds` multiply-adds on each sum and nothing else, and return how many there were, counting
  * every lane. `result` is one half, which the compiler must not know, and becomes the mean of the
- * sums: they all come near 1, and so are never slow to compute with, as tiny values are. */
+ * sums: they all approach 1, because computing with tiny values is slow. */
 static int64_t multiply_adds(int64_t rounds, float *result)
 {
     reg sum[NUM_SUMS], total = {0};

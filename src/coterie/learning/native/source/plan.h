@@ -123,7 +123,7 @@ static int reserve_tensor(Network *n, Tensor *t)
     return t->value && t->gradient;
 }
 
-/* What a convolution keeps for the way back. */
+/* The memory of a convolution for its backward pass. */
 static int reserve_convolution(Network *n, Step *s)
 {
     const int64_t channels = s->out.channels, positions = s->out.height * s->out.width;
@@ -215,7 +215,7 @@ static int lay_out(Network *n, const Operation *operations)
            (n->loss == CROSS_ENTROPY || (n->loss == SQUARED_ERROR && n->num_outputs == 1));
 }
 
-/* Return a network ready to use, or NULL if it cannot be had in these sizes. */
+/* Return a network ready to use, or NULL if its sizes are impossible or too large. */
 static Network *plan(const Operation *operations, int32_t count, const int64_t input[3],
                      int32_t loss)
 {

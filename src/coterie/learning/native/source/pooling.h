@@ -135,7 +135,7 @@ static void dropout_draw(const Step *s)
         memcpy(kept + i, kept, sizeof(int32_t) * (size_t)channels);
 }
 
-/* Scale what is kept by 1 / (1 - rate); the mask is kept for the way back. */
+/* Scale what is kept by 1 / (1 - rate); the mask is kept for the backward pass. */
 static void dropout_forward(const Step *s, int train)
 {
     const int64_t count = s->in.width * s->in.channels;

@@ -1,7 +1,7 @@
 /* Vectors of eight floats: one lane for each of eight samples, or eight neighbouring values.
  *
  * Written with the vector extensions of GCC and clang, so that the same source serves every
- * processor; the few intrinsics stand where the compilers find no good code of their own.
+ * processor; there are a few intrinsics where the compilers generate slow code.
  */
 #ifndef COTERIE_VECTORS_H
 #define COTERIE_VECTORS_H

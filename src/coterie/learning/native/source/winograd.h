@@ -2,7 +2,7 @@
  *
  * The four outputs of a pooling window depend on a tile of 4 x 4 inputs. Tile and kernel are
  * transformed to 4 x 4 values each, whose products, summed over the channels, are transformed back:
- * 16 multiplications instead of 36. It pays where the sums are long enough to outweigh the
+ * 16 multiplications instead of 36. It is faster where the sums are longer than the
  * transformations. As everywhere, eight samples fill a vector.
  */
 #ifndef COTERIE_WINOGRAD_H
@@ -69,7 +69,7 @@ static void transform_kernels(const Network *n, const Step *s)
         }
 }
 
-/* Do so for all layers of a network that need it, after their weights have changed. */
+/* Transform the weights of all layers of a network that need it, after they have changed. */
 static void transform_all_kernels(const Network *n)
 {
     for (int32_t i = 0; i < n->num_steps; i++)
