@@ -34,13 +34,13 @@ def rounds(parts: GrowingTables, name: str = "metrics") -> list[int]:
 def read_files(monkeypatch) -> list[str]:
     """Return the names of the files as they are read."""
     names: list[str] = []
-    real = growing_tables.read_file
+    real = growing_tables.read_table_file
 
     def read(path, name, **options):
         names.append(path.name)
         return real(path, name, **options)
 
-    monkeypatch.setattr(growing_tables, "read_file", read)
+    monkeypatch.setattr(growing_tables, "read_table_file", read)
     return names
 
 
@@ -135,7 +135,7 @@ def test_a_part_that_vanishes_while_it_is_read(tmp_path, monkeypatch):
     """The run joins its parts between our look at the folder and our reading of a file."""
     for number in range(3):
         write_round(tmp_path, number)
-    real, joined = growing_tables.read_file, []
+    real, joined = growing_tables.read_table_file, []
 
     def read(path, name, **options):
         if not joined and name == "metrics":
@@ -148,7 +148,7 @@ def test_a_part_that_vanishes_while_it_is_read(tmp_path, monkeypatch):
         return real(path, name, **options)
 
     parts = GrowingTables(tmp_path)
-    monkeypatch.setattr(growing_tables, "read_file", read)
+    monkeypatch.setattr(growing_tables, "read_table_file", read)
     parts.refresh()
     assert joined
     assert rounds(parts) == [0, 1, 2]
