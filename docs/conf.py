@@ -92,7 +92,7 @@ def shorten_types(
 
 
 def _shorten(text: str) -> str:
-    return REQUEST.sub("Request", ARRAY.sub(r"NDArray[\1]", text)).replace("~numpy.", "")
+    return REQUEST.sub("Request", ARRAY.sub(r"NDArray[\1]", text))
 
 
 def write_dashes(app: Sphinx, page: nodes.document, name: str) -> None:

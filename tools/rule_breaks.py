@@ -195,7 +195,7 @@ BREAKS = (
     ),
     _break(
         "Gossip averages half and half",
-        "test_yardsticks test_rounds",
+        "test_gossip",
         "{me.peer: 0.5, received.peer: 0.5}",
         "{me.peer: 0.25, received.peer: 0.75}",
     ),
