@@ -160,7 +160,7 @@ def test_a_cifar_folder_that_lacks_a_file(data_root):
     path = write_cifar(data_root) / "data_batch_3.bin"
     path.unlink()
     answer = run_preset("dac-cifar-rotation4", data_root)
-    refused(answer, 3, path.parent, "lacks data_batch_3.bin", CIFAR10.binary.archive.url)
+    refused(answer, 3, path.parent, "does not have data_batch_3.bin", CIFAR10.binary.archive.url)
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
