@@ -186,8 +186,8 @@ def _targets(where: str, targets: Any) -> Array:
     if array.ndim == 0 or array.dtype.kind not in "biuf":
         raise DataError(
             f"{where}: targets have shape {array.shape} and type {array.dtype}, but whole numbers "
-            "(classes) or floats (values to predict) are needed. To number classes: np.unique(labels, "
-            "return_inverse=True)[1]."
+            "(classes) or floats (values to predict) are needed. To number classes: "
+            "np.unique(labels, return_inverse=True)[1]."
         )
     array = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
     with np.errstate(over="ignore"):
