@@ -12,7 +12,7 @@ from coterie.data.scenario import Scenario
 from coterie.errors import Interrupted, StorageError
 from coterie.experiments.config import build_model
 from coterie.experiments.run_folder import MODELS, SUMMARY, RunFolder
-from coterie.experiments.run_summary import known_mean, summarise
+from coterie.experiments.run_summary import known_mean, mean_metrics, summarise
 from coterie.learning.trainer_choice import Tell
 from coterie.runtime.checkpoints import Checkpoints
 from coterie.runtime.loop import run_to_end
@@ -107,6 +107,7 @@ def finish(run: RunFolder, recorder: Recorder, simulation: Simulation) -> None:
     summary = replace(
         tested,
         validation=float(honest.mean()),
+        metrics=mean_metrics(recorder.table("test_metrics"), simulation.datasets.task),
         warnings=find_warnings(simulation, recorder.table("metrics")),
     )
     write_text(run.folder / SUMMARY, json.dumps(asdict(summary), indent=2))

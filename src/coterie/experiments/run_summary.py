@@ -13,7 +13,16 @@ import pyarrow.compute as pc
 from pydantic import model_validator
 from pydantic.dataclasses import dataclass
 
+from coterie.tasks import Task
 from coterie.tasks.score import ACCURACY, MSE, Score
+
+
+@dataclass(frozen=True)
+class MeanMetric:
+    """A further metric of the task: its mean over peers, in the last test."""
+
+    score: Score
+    mean: float
 
 
 @dataclass(frozen=True)
@@ -33,6 +42,7 @@ class RunSummary:
     """What was measured."""
     validation: float = math.nan
     """Validation score of the tested models, mean over peers."""
+    metrics: tuple[MeanMetric, ...] = ()
     warnings: tuple[str, ...] = ()
     """Reasons to doubt the results, such as models not clearly better than guessing."""
 
@@ -67,6 +77,16 @@ def summarise(
         megabytes_per_peer=float(size) / num_peers / 1e6,
         score=score,
     )
+
+
+def mean_metrics(test_metrics: pa.Table, task: Task) -> tuple[MeanMetric, ...]:
+    """Return the means of the further metrics of a task in the last test."""
+    found = []
+    for score in task.metrics:
+        mine = test_metrics.filter(pc.equal(test_metrics["metric"], score.name))
+        last = mine.filter(pc.equal(mine["round"], pc.max(mine["round"])))
+        found.append(MeanMetric(score, known_mean(last["value"].to_numpy())))
+    return tuple(found)
 
 
 def known_mean(values: npt.ArrayLike) -> float:
