@@ -6,13 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import model_validator
 from pydantic.dataclasses import dataclass
 
+from coterie.runtime.round_metrics import known_mean
 from coterie.tasks import Task
 from coterie.tasks.score import ACCURACY, MSE, Score
 
@@ -87,10 +86,3 @@ def mean_metrics(test_metrics: pa.Table, task: Task) -> tuple[MeanMetric, ...]:
         last = mine.filter(pc.equal(mine["round"], pc.max(mine["round"])))
         found.append(MeanMetric(score, known_mean(last["value"].to_numpy())))
     return tuple(found)
-
-
-def known_mean(values: npt.ArrayLike) -> float:
-    """Return the mean of the values that are not NaN; NaN if there are none."""
-    known = np.asarray(values, dtype=float)
-    known = known[~np.isnan(known)]
-    return float(known.mean()) if len(known) else math.nan

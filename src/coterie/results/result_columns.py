@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from coterie.experiments.published.published_table import PublishedResult, PublishedTable
-from coterie.experiments.run_summary import RunSummary, known_mean
+from coterie.experiments.run_summary import RunSummary
+from coterie.runtime.round_metrics import known_mean
 from coterie.tasks import Score
 
 
