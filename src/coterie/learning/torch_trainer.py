@@ -64,7 +64,7 @@ class TorchTrainer(Trainer):
     def _train(self, job: TrainJob) -> float:
         row = self.workspace.model(job.model)
         self._flat.load(row)
-        module = self._flat.module.train()
+        module = self._flat.training_module()
         # Random layers use torch's global generator, so its state is restored afterwards.
         state = torch.get_rng_state()
         torch.default_generator.manual_seed(job.bits % 2**63)
