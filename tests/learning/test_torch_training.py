@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from small_runs import FEATURES
 from small_runs import small_module as plain
 from torch import nn
 from torch_bench import Bench, deep, normalised, regressing

@@ -18,7 +18,7 @@ import numpy as np
 
 from coterie.errors import ConfigError, Interrupted
 from coterie.learning.trainer_choice import Tell
-from coterie.models.layout import Layout
+from coterie.models.shared_builder import SharedBuilder
 from coterie.peer.discovery.address_book import AddressBook
 from coterie.peer.discovery.discovery import Discovery
 from coterie.peer.event_loop_bridge import EventLoopBridge
@@ -79,19 +79,20 @@ class RunningPeer:
         self._identity = identity
         self._tell = tell
         self._data = read_local_data(config.data, folder)
-        self._build = model_builder(config.model, self._data, folder)
+        build = model_builder(config.model, self._data, folder)
+        self._build = SharedBuilder(build, config.seed)
         self._strategy = config.make_strategy()
         check_targets(self._data, self._strategy, config.simulation_settings())
         trust = TrustStore(folder)
         others = [peer for peer in config.roster if peer != identity.peer_id]
         self._address_book = AddressBook(identity, trust, others, config.network.breaker)
-        layout = Layout.of(self._build())
         self._context = PeerContext(
             identity,
             trust,
             self._address_book,
-            layout,
+            self._build.layout,
             config.network,
+            frozen_digest=self._build.frozen.digest,
             report_range=self._strategy.report_range,
             table_ranges=self._strategy.table_ranges,
         )
