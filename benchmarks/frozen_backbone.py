@@ -34,19 +34,17 @@ ALLOWED_MEGABYTES = 600
 """Beside the backbone, the adapters and the data: Python, torch and Coterie."""
 
 
-class Adapted(nn.Module):
-    """A frozen linear layer plus the product of two small trained matrices (LoRA)."""
+class Adapted(nn.Linear):
+    """A linear layer plus the product of two small matrices (LoRA)."""
 
-    def __init__(self, layer: nn.Linear, rank: int = RANK) -> None:
-        super().__init__()
-        self.layer = layer
-        self.a = nn.Parameter(torch.randn(rank, layer.in_features) / layer.in_features**0.5)
-        self.b = nn.Parameter(torch.zeros(layer.out_features, rank))
+    def __init__(self) -> None:
+        super().__init__(WIDTH, WIDTH)
+        self.a = nn.Parameter(torch.randn(RANK, WIDTH) / WIDTH**0.5)
+        self.b = nn.Parameter(torch.zeros(WIDTH, RANK))
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """Map (…, inputs) to (…, outputs)."""
-        outputs: torch.Tensor = self.layer(inputs) + inputs @ self.a.T @ self.b.T
-        return outputs
+        return super().forward(inputs) + inputs @ self.a.T @ self.b.T
 
 
 class Block(nn.Module):
@@ -55,7 +53,7 @@ class Block(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.first, self.second = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.query, self.key, self.value = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
+        self.query, self.key, self.value = Adapted(), nn.Linear(WIDTH, WIDTH), Adapted()
         self.out = nn.Linear(WIDTH, WIDTH)
         self.wide, self.narrow = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
 
@@ -91,11 +89,10 @@ class Transformer(nn.Module):
 
 
 def build() -> nn.Module:
-    """Return the transformer with adapters."""
-    model = Transformer().requires_grad_(False)
-    for block in model.blocks:
-        block.query, block.value = Adapted(block.query), Adapted(block.value)
-    model.head.requires_grad_(True)
+    """Return the transformer, of which only adapters and classifier are trained."""
+    model = Transformer()
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name.endswith((".a", ".b")) or name.startswith("head."))
     return model
 
 

@@ -100,7 +100,7 @@ class TorchTrainer(Trainer):
         return float(torch.stack(losses).sum(dtype=torch.float64)) / len(rows)
 
     def _evaluate(self, job: EvaluateJob) -> Evaluation:
-        self._flat.load(self.workspace.model(job.model))
+        self._flat.load(self.workspace.evaluated(job, self.layout))
         module = self._flat.module.eval()
         losses, correct = [], []
         for inputs, targets in self._batches(job.samples):

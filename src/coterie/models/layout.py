@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -94,6 +94,17 @@ class Layout:
         """Return a SHA-256 of the names, the shapes and what is trainable."""
         rows = [[entry.name, entry.shape, entry.trainable] for entry in self.entries]
         return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
+
+    def without_buffers(self) -> Layout:
+        """Return the layout of the trained parameters alone, in the same order."""
+        entries = []
+        start = 0
+        for entry in self.entries:
+            if entry.trainable:
+                stop = start + entry.stop - entry.start
+                entries.append(replace(entry, start=start, stop=stop))
+                start = stop
+        return Layout(tuple(entries), self.classifier_depth)
 
     def last_layers(self, depth: int | None) -> tuple[slice, ...]:
         """Return the slices of the vector that hold the last `depth` layers (None: all)."""

@@ -18,6 +18,7 @@ import numpy as np
 
 from coterie.errors import ConfigError, Interrupted
 from coterie.learning.trainer_choice import Tell
+from coterie.models.exchanged_part import ExchangedPart
 from coterie.models.shared_builder import SharedBuilder
 from coterie.peer.discovery.address_book import AddressBook
 from coterie.peer.discovery.discovery import Discovery
@@ -86,11 +87,12 @@ class RunningPeer:
         trust = TrustStore(folder)
         others = [peer for peer in config.roster if peer != identity.peer_id]
         self._address_book = AddressBook(identity, trust, others, config.network.breaker)
+        self._exchanged = ExchangedPart(self._build.layout, config.training.buffers)
         self._context = PeerContext(
             identity,
             trust,
             self._address_book,
-            self._build.layout,
+            self._exchanged.layout,
             config.network,
             frozen_digest=self._build.frozen.digest,
             report_range=self._strategy.report_range,
@@ -105,7 +107,9 @@ class RunningPeer:
             await self._take_part(stopped)
 
     async def _take_part(self, stopped: asyncio.Future[None]) -> None:
-        scorer = ModelScorer(self._data, self._build, self._config.training, self._tell)
+        scorer = ModelScorer(
+            self._data, self._build, self._config.training, self._tell, self._exchanged
+        )
         service = PeerService(
             scorer,
             answers_scores=self._strategy.asks_for_scores(),

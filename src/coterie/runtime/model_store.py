@@ -20,6 +20,7 @@ from coterie.learning.trainer import (
     Trainer,
     Workspace,
 )
+from coterie.models.exchanged_part import ExchangedPart
 from coterie.models.shared_builder import SharedBuilder
 from coterie.processes.shared_memory import shared_array
 from coterie.randomness import Key
@@ -61,6 +62,7 @@ class ModelStore:
         self.settings = settings
         self.build = build
         self.layout = layout = build.layout
+        self.exchanged = ExchangedPart(layout, settings.training.buffers)
         self.num_peers = datasets.num_peers
         # The key of a peer's random draws is its number, so that its start does not depend on the
         # number of peers. A real peer has its own key.
@@ -124,6 +126,14 @@ class ModelStore:
     def _initialise(self, rows: Matrix, keys: Sequence[Key], *, common: bool) -> None:
         for row, key in enumerate(keys):
             rows[row] = self.build.initial_vector(None if common else key)
+
+    def local_buffers(self, peer: int, matrix: str = "published") -> ModelReference | None:
+        """Return the model whose buffers a peer uses for other models; None: those of the others.
+
+        Its published model has the buffers of its last round, which also a real peer still has
+        when it is asked for a score while it trains.
+        """
+        return None if self.exchanged.is_whole else ModelReference(matrix, peer)
 
     def keep_for(self, metrics: frozenset[Metric]) -> None:
         """Copy the models that these metrics need."""
