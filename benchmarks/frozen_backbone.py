@@ -142,7 +142,7 @@ def measure(num_peers: int, threads: int, trainer: str, rounds: int) -> dict[str
         "peak_megabytes": round(memory.peak_bytes / 1e6),
         "allowed_megabytes": round((frozen + models) / 1e6 + ALLOWED_MEGABYTES),
         "bytes_per_fetch": sorted(set(result.exchanges["bytes"].to_pylist()))[:2],
-        "test_accuracy": round(float(result.test_accuracy.mean()), 3),
+        "test_accuracy": round(float(result.test_score.mean()), 3),
         "seconds": round(seconds, 1),
         "cpu_seconds": round(sum(each.ru_utime + each.ru_stime for each in spent), 1),
     }

@@ -66,7 +66,7 @@ def measure(
         while not simulation.finished:
             now = simulation.advance()
             sent = simulation.state.exchanged.layout.num_bytes
-        accuracy = float(np.nanmean(now.measures["test_accuracy"]))
+        accuracy = float(np.nanmean(now.measures["test_score"]))
     return {
         "strategy": strategy,
         "buffers": buffers,

@@ -16,6 +16,7 @@ from coterie.learning.trainer import EvaluateJob, ModelReference, Trainer, Works
 from coterie.learning.trainer_choice import Tell, make_trainer
 from coterie.models.exchanged_part import ExchangedPart
 from coterie.peer.wire.model import Vector
+from coterie.runtime.check_task import is_like_accuracy
 
 
 class ModelScorer:
@@ -41,12 +42,13 @@ class ModelScorer:
     @property
     def metrics(self) -> frozenset[str]:
         """The metrics that can be computed on this data."""
-        return frozenset(("loss", "accuracy") if self._data.is_classification else ("loss",))
+        score = self._data.task.score
+        return frozenset(("loss", "accuracy") if is_like_accuracy(score) else ("loss",))
 
     async def score(
         self, model: Vector, metric: str, round_number: int, own: Vector | None = None
     ) -> float:
-        """Return the loss or accuracy of a model (P,) on this peer's training data of a round.
+        """Return the loss or score of a model (P,) on this peer's training data of a round.
 
         Local buffers are those of this peer's `own` model; without it the score is NaN.
         """
@@ -66,7 +68,7 @@ class ModelScorer:
             [EvaluateJob(ModelReference("asked", 0), samples)]
         )
         self._workspace.matrices = {}
-        return result.loss if metric == "loss" else result.accuracy
+        return result.loss if metric == "loss" else result.score
 
     def _ready_trainer(self) -> Trainer:
         # Made when first needed: most strategies never ask other peers for scores.
@@ -75,8 +77,8 @@ class ModelScorer:
                 self._build,
                 self._settings,
                 self._workspace,
+                self._data.task,
                 threads=1,
-                is_classification=self._data.is_classification,
                 tell=self._tell,
             )
         return self._trainer

@@ -193,7 +193,7 @@ class Runtime(ABC):
             known=self._known(),
             num_samples=len(self._state.samples[peer].train),
             rng=rng,
-            validation_accuracy=float(now.measures["validation_accuracy_before"][peer]),
+            validation_score=float(now.measures["validation_score_before"][peer]),
             truth=now.truth if self.strategies[peer].uses_ground_truth else None,
         )
 
@@ -224,7 +224,7 @@ class Runtime(ABC):
                     own.append(peer)  # may have been validated already
                     continue
                 buffers = None if other == peer else self._state.local_buffers(peer)
-                jobs.append(EvaluateJob(self._model(now, peer, other), samples, buffers))
+                jobs.append(EvaluateJob(self._model(now, peer, other), samples, buffers=buffers))
                 pairs.append((peer, other))
         pairs += [(peer, peer) for peer in own]
         results = [*self._state.trainer.evaluate(jobs), *self._state.validation(own)]

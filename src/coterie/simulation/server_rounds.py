@@ -126,7 +126,7 @@ class ServerRuntime:
             EvaluateJob(
                 ModelReference("server", model),
                 state.samples[client].train,
-                state.local_buffers(client, "current"),
+                buffers=state.local_buffers(client, "current"),
             )
             for client in reached
             for model in models
