@@ -13,7 +13,8 @@ from coterie.learning.device import CPU, check_device, choose_device
 from coterie.learning.native.gradient_check import check_gradients
 from coterie.learning.native.library import Library, find_library
 from coterie.learning.native.native_trainer import NativeTrainer
-from coterie.learning.native.translate_module import Step, translate_module
+from coterie.learning.native.step import Step
+from coterie.learning.native.translate_module import translate_module
 from coterie.learning.parallel_trainer import ParallelTrainer, can_fork
 from coterie.learning.settings import TrainingSettings
 from coterie.learning.torch_trainer import TorchTrainer, check_module, ends_in_softmax

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.errors import ConfigError
-from coterie.learning.native.compiled_network import CompiledNetwork, address, data_at
+from coterie.learning.native.compiled_network import CompiledNetwork, SampleFormat, address
 from coterie.learning.native.library import OPTIMIZERS, EvaluateCall, Library, TrainCall, Training
-from coterie.learning.native.translate_module import Step
+from coterie.learning.native.step import Step
 from coterie.learning.settings import TrainingSettings
 from coterie.learning.trainer import (
     EvaluateJob,
@@ -58,14 +58,20 @@ class NativeTrainer(Trainer):
         self._is_classification = is_classification
         self._training = _training(settings)
         shape = workspace.pools[0].inputs.shape[1:]
-        self._pools = [
-            data_at(pool.inputs, pool.targets, shape, is_classification=is_classification)
-            for pool in workspace.pools
-        ]
+        loss = "cross-entropy" if is_classification else "mse"
+        samples = SampleFormat.of(steps, shape, loss)
+        self._pools = [samples.data_at(pool.inputs, pool.targets) for pool in workspace.pools]
         self._networks: queue.SimpleQueue[CompiledNetwork] = queue.SimpleQueue()
         for _ in range(threads):
             self._networks.put(
-                CompiledNetwork(library, steps, shape, is_classification=is_classification)
+                CompiledNetwork(
+                    library,
+                    steps,
+                    shape,
+                    loss=loss,
+                    batch_size=settings.batch_size,
+                    leaves_out=settings.weight_decay == 0,
+                )
             )
         self._threads = threads
         self._is_closed = False
