@@ -14,7 +14,7 @@ from torch import nn
 from coterie.learning.native.compiled_network import CompiledNetwork
 from coterie.learning.native.library import BATCH_NORM, EMBEDDING, LINEAR, Library
 from coterie.learning.native.step import Step
-from coterie.learning.torch_trainer import loss_of
+from coterie.learning.torch_trainer import loss_of, single_threaded
 from coterie.learning.trainer import Matrix, Unsupported
 from coterie.models.layout import Layout
 from coterie.models.vector import FlatModule
@@ -49,10 +49,11 @@ def check_gradients(
     )
     check = _Check(network, steps, FlatModule(module.eval()), shape, loss)
     try:
-        for attempt in range(ATTEMPTS):
-            wrong = check.first_difference(attempt)
-            if wrong is None:
-                return
+        with single_threaded():
+            for attempt in range(ATTEMPTS):
+                wrong = check.first_difference(attempt)
+                if wrong is None:
+                    return
     finally:
         module.eval()
         network.close()

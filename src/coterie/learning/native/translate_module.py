@@ -11,7 +11,6 @@ from typing import Any, Literal
 import torch
 import torch.nn.functional as F  # noqa: N812 — the usual name
 from torch import fx, nn
-from torch.fx.passes.shape_prop import ShapeProp
 
 from coterie.learning.native import library
 from coterie.learning.native.fuse_steps import INPUT, Draft, fuse
@@ -24,6 +23,7 @@ from coterie.learning.native.read_layers import (
     adaptive_average_pool,
 )
 from coterie.learning.native.step import PARAMETRIC, Step
+from coterie.learning.torch_trainer import single_threaded
 from coterie.learning.trainer import Unsupported
 from coterie.models.layout import Layout
 
@@ -294,23 +294,37 @@ class _Reader:
 
     @cached_property
     def _shapes(self) -> dict[str, Shape]:
-        graph = self._graph
-        embeds = any(isinstance(part, nn.Embedding | nn.EmbeddingBag) for part in self._module.modules())
-        samples = torch.zeros(2, *self._shape, dtype=torch.int64 if embeds else torch.float32)
+        tables = nn.Embedding | nn.EmbeddingBag
+        reads_tokens = any(isinstance(part, tables) for part in self._module.modules())
+        samples = torch.zeros(
+            2, *self._shape, dtype=torch.int64 if reads_tokens else torch.float32
+        )
         was_training = self._module.training
         self._module.eval()  # running statistics stay
+        finder = _ShapeFinder(fx.GraphModule(self._module, self._graph))
         try:
-            with torch.no_grad():
-                ShapeProp(fx.GraphModule(self._module, graph)).propagate(samples)  # type: ignore[no-untyped-call]
+            with single_threaded(), torch.no_grad():
+                finder.run(samples)
         except Exception as error:  # a user's forward may raise anything
             raise Unsupported(f"its shapes cannot be found ({type(error).__name__})") from None
         finally:
             self._module.train(was_training)
-        return {
-            node.name: tuple(node.meta["tensor_meta"].shape[1:])
-            for node in graph.nodes
-            if isinstance(getattr(node.meta.get("tensor_meta"), "shape", None), torch.Size)
-        }
+        return finder.shapes
+
+
+class _ShapeFinder(fx.Interpreter):
+    """Runs a module's graph, and keeps the shape of one sample's values at each node."""
+
+    def __init__(self, module: fx.GraphModule) -> None:
+        super().__init__(module)
+        self.shapes: dict[str, Shape] = {}
+
+    def run_node(self, n: fx.Node) -> Any:
+        """Run one node as usual."""
+        result = super().run_node(n)
+        if isinstance(result, torch.Tensor):
+            self.shapes[n.name] = tuple(result.shape[1:])
+        return result
 
 
 def _size(shape: Shape) -> int:

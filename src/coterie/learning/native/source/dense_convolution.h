@@ -9,69 +9,7 @@
 #define COTERIE_DENSE_CONVOLUTION_H
 
 #include "convolution_gradient.h"
-
-#define MANY_OUTPUTS 12            /* of a single position */
-#define ENTRIES 256                /* sample positions whose inputs stay in the nearest cache */
-#define BLOCK_OUTPUTS 4
-#define BLOCK_VECTORS 3
-
-/* Kernels for all output channels, and the lines of the values they are applied to. */
-typedef struct {
-    const float *weights, *biases; /* biases may be NULL */
-    int64_t channels, rows, row;   /* output channels; lines of a kernel, and values in one */
-    int64_t next_channel, next_row;
-    int64_t line;                  /* floats from one line of the input to the next */
-    int relu;
-} Kernels;
-
-INLINE void kernel_sums(const int outputs, const int positions, const Kernels *k, int64_t o,
-                        const float *const *at, float *const *out)
-{
-    const float *weights = k->weights + o * k->next_channel;
-    vec sum[12];
-#pragma GCC unroll 12
-    for (int c = 0; c < outputs; c++)
-#pragma GCC unroll 4
-        for (int p = 0; p < positions; p++)
-            sum[p * outputs + c] = all(k->biases ? k->biases[o + c] : 0);
-    for (int64_t y = 0; y < k->rows; y++) {
-        const float *w = weights + y * k->next_row;
-        const float *from[4];
-        for (int p = 0; p < positions; p++) from[p] = at[p] + y * k->line;
-        for (int64_t j = 0; j < k->row; j++) {
-            vec x[4];
-#pragma GCC unroll 4
-            for (int p = 0; p < positions; p++) x[p] = load(from[p] + j * LANES);
-#pragma GCC unroll 12
-            for (int c = 0; c < outputs; c++) {
-                const vec weight = all(w[c * k->next_channel + j]);
-#pragma GCC unroll 4
-                for (int p = 0; p < positions; p++) sum[p * outputs + c] += x[p] * weight;
-            }
-        }
-    }
-#pragma GCC unroll 4
-    for (int p = 0; p < positions; p++)
-#pragma GCC unroll 12
-        for (int c = 0; c < outputs; c++) {
-            const vec value = sum[p * outputs + c];
-            store(out[p] + (o + c) * LANES, k->relu ? larger(all(0), value) : value);
-        }
-}
-
-/* A separate function for each block: inlined together they would spill registers. */
-#define DEFINE_SUMS(OUTPUTS, POSITIONS)                                                          \
-    static __attribute__((noinline)) void sums_##OUTPUTS##_##POSITIONS(                          \
-        const Kernels *k, int64_t o, const float *const *at, float *const *out)                  \
-    {                                                                                            \
-        kernel_sums(OUTPUTS, POSITIONS, k, o, at, out);                                          \
-    }
-DEFINE_SUMS(3, 4)
-DEFINE_SUMS(2, 4)
-DEFINE_SUMS(1, 4)
-DEFINE_SUMS(12, 1)
-DEFINE_SUMS(4, 1)
-DEFINE_SUMS(1, 1)
+#include "dense_sums.h"
 
 /* All channels at up to four positions. */
 static void channels_at(const Kernels *k, const float **at, float **out, int64_t count)
@@ -88,6 +26,9 @@ static void channels_at(const Kernels *k, const float **at, float **out, int64_t
         at[p] = at[0];
         out[p] = out[0];
     }
+#if HAS_WIDE
+    if (has_wide) o = wide_channels(k, at, out);
+#endif
     for (; o + 3 <= k->channels; o += 3) sums_3_4(k, o, at, out);
     if (k->channels - o == 2) sums_2_4(k, o, at, out);
     if (k->channels - o == 1) sums_1_4(k, o, at, out);
@@ -232,66 +173,34 @@ static void dense_input_gradient(Network *n, const Step *s)
         }
 }
 
-/* Where the inputs and the gradients of some sample positions are. */
-typedef struct {
-    const float *in[ENTRIES], *gradient[ENTRIES];
-    int64_t count;
-} Entries;
-
-INLINE void add_products(const int outputs, const int width, const Entries *e, int64_t offset,
-                         int64_t output, float *to, int64_t next)
+/* Add the products of a block of outputs, from `output` on, with all values of their kernels. */
+static void add_block(Network *n, const Step *s, const Entries *e, const Products *products,
+                      int64_t output, int64_t lanes)
 {
-    vec sum[BLOCK_OUTPUTS * BLOCK_VECTORS];
-#pragma GCC unroll 4
-    for (int o = 0; o < outputs; o++)
-#pragma GCC unroll 3
-        for (int v = 0; v < width; v++) sum[o * width + v] = load(to + o * next + v * LANES);
-    for (int64_t i = 0; i < e->count; i++) {
-        const float *in = e->in[i] + offset, *gradient = e->gradient[i] + output;
-        vec x[BLOCK_VECTORS];
-#pragma GCC unroll 3
-        for (int v = 0; v < width; v++) x[v] = load(in + v * LANES);
-#pragma GCC unroll 4
-        for (int o = 0; o < outputs; o++) {
-            const vec g = all(gradient[o]);
-#pragma GCC unroll 3
-            for (int v = 0; v < width; v++) sum[o * width + v] += g * x[v];
+    const int64_t next = s->is.kernel[0] * s->padded_row, vectors = s->padded_row / lanes;
+    const int64_t line = padded_width(&s->in) * s->in.channels;
+    for (int64_t y = 0; y < s->is.kernel[0]; y++)
+        for (int64_t v = 0; v < vectors; v += BLOCK_VECTORS) {
+            const int64_t width = vectors - v < BLOCK_VECTORS ? vectors - v : BLOCK_VECTORS;
+            products[width](e, y * line + v * lanes, output,
+                            n->gradient + s->weights + output * next + y * s->padded_row +
+                                v * lanes,
+                            next);
         }
-    }
-#pragma GCC unroll 4
-    for (int o = 0; o < outputs; o++)
-#pragma GCC unroll 3
-        for (int v = 0; v < width; v++) store(to + o * next + v * LANES, sum[o * width + v]);
 }
-
-typedef void (*Products)(const Entries *e, int64_t offset, int64_t output, float *to, int64_t next);
-#define DEFINE_ADD(OUTPUTS, WIDTH)                                                               \
-    static __attribute__((noinline)) void add_##OUTPUTS##_##WIDTH(                               \
-        const Entries *e, int64_t offset, int64_t output, float *to, int64_t next)               \
-    {                                                                                            \
-        add_products(OUTPUTS, WIDTH, e, offset, output, to, next);                               \
-    }
-#define FOR_ALL_BLOCKS(DO)                                                                       \
-    DO(1, 1) DO(1, 2) DO(1, 3) DO(2, 1) DO(2, 2) DO(2, 3) DO(3, 1) DO(3, 2) DO(3, 3)             \
-    DO(4, 1) DO(4, 2) DO(4, 3)
-FOR_ALL_BLOCKS(DEFINE_ADD)
-#define NAME_ADD(OUTPUTS, WIDTH) [OUTPUTS][WIDTH] = add_##OUTPUTS##_##WIDTH,
-static const Products PRODUCTS[BLOCK_OUTPUTS + 1][BLOCK_VECTORS + 1] = {FOR_ALL_BLOCKS(NAME_ADD)};
 
 static void add_entries(Network *n, const Step *s, const Entries *e)
 {
-    const int64_t next = s->is.kernel[0] * s->padded_row, vectors = s->padded_row / LANES;
-    const int64_t line = padded_width(&s->in) * s->in.channels;
-    for (int64_t o = 0; o < s->out.channels; o += BLOCK_OUTPUTS) {
-        const int64_t outputs = s->out.channels - o < BLOCK_OUTPUTS ? s->out.channels - o
-                                                                    : BLOCK_OUTPUTS;
-        for (int64_t y = 0; y < s->is.kernel[0]; y++)
-            for (int64_t v = 0; v < vectors; v += BLOCK_VECTORS) {
-                const int64_t width = vectors - v < BLOCK_VECTORS ? vectors - v : BLOCK_VECTORS;
-                PRODUCTS[outputs][width](
-                    e, y * line + v * LANES, o,
-                    n->gradient + s->weights + o * next + y * s->padded_row + v * LANES, next);
-            }
+    const int64_t channels = s->out.channels;
+    int64_t o = 0;
+#if HAS_WIDE
+    if (has_wide && s->padded_row % WIDE_LANES == 0)
+        for (; o + WIDE_OUTPUTS <= channels; o += WIDE_OUTPUTS)
+            add_block(n, s, e, WIDE_PRODUCTS, o, WIDE_LANES);
+#endif
+    for (; o < channels; o += BLOCK_OUTPUTS) {
+        const int64_t outputs = channels - o < BLOCK_OUTPUTS ? channels - o : BLOCK_OUTPUTS;
+        add_block(n, s, e, PRODUCTS[outputs], o, LANES);
     }
 }
 
