@@ -10,12 +10,13 @@ from torch import nn
 
 from coterie.learning.native.compiled_network import CompiledNetwork
 from coterie.learning.native.library import CONVOLUTION, CROSS_ENTROPY, LINEAR
-from coterie.learning.native.translate_module import Step
+from coterie.learning.native.step import Step
 from coterie.learning.trainer import Unsupported
 
 
 def create(*steps: Step, shape: tuple[int, ...] = (1, 1, 1), is_classification: bool = True):
-    CompiledNetwork(FOUND, steps, shape, is_classification=is_classification).close()
+    loss = "cross-entropy" if is_classification else "mse"
+    CompiledNetwork(FOUND, steps, shape, loss=loss).close()
 
 
 @pytest.mark.parametrize("name", IMPOSSIBLE)
@@ -41,9 +42,11 @@ def test_outputs_that_are_no_scores_are_refused():
         create(HEAD, is_classification=False)
     operations = (HEAD.operation().__class__ * 1)(HEAD.operation())
     sizes = (FOUND.create.argtypes[2]._type_ * 3)(1, 1, 1)
-    for loss in (0, 3, -1):
-        assert not FOUND.create(operations, 1, sizes, loss)
-    handle = FOUND.create(operations, 1, sizes, CROSS_ENTROPY)
+    for loss in (0, 6, -1):
+        assert not FOUND.create(operations, 1, sizes, loss, 8, 0)
+    for batch_size in (0, -1, 2**62):
+        assert not FOUND.create(operations, 1, sizes, CROSS_ENTROPY, batch_size, 0)
+    handle = FOUND.create(operations, 1, sizes, CROSS_ENTROPY, 8, 0)
     assert handle
     FOUND.free(handle)
 

@@ -19,7 +19,8 @@ from torch import nn
 
 import coterie.learning.native
 from coterie.learning.native.library import CROSS_ENTROPY, OPTIMIZERS, SQUARED_ERROR
-from coterie.learning.native.translate_module import Step, translate_module
+from coterie.learning.native.step import Step
+from coterie.learning.native.translate_module import translate_module
 from coterie.models.layout import Layout
 
 SOURCE = Path(coterie.learning.native.__file__).parent / "source"
@@ -43,13 +44,14 @@ class Case:
     samples: int = 11
     epochs: int = 2
     first_layer: int = 0
+    decay: float = 0.01
 
     def text(self) -> str:
         """Describe it to the driver."""
         loss = SQUARED_ERROR if self.regression else CROSS_ENTROPY
         shape = self.shape if len(self.shape) == 3 else (*self.shape, 1, 1)
         numbers = [len(self.steps), loss, *shape, self.size, OPTIMIZERS[self.optimizer]]
-        numbers += [self.batch, self.samples, self.epochs, self.first_layer]
+        numbers += [self.batch, self.samples, self.epochs, self.first_layer, self.decay]
         return " ".join(map(str, numbers)) + "\n" + "".join(map(_line, self.steps))
 
 

@@ -143,7 +143,7 @@ class SampleFormat:
     @classmethod
     def of(cls, steps: Sequence[Step], shape: tuple[int, ...], loss: str) -> SampleFormat:
         """Return the format of a network's samples; embeddings read integers."""
-        reads_tokens = steps[0].kind == EMBEDDING
+        reads_tokens = bool(steps) and steps[0].kind == EMBEDDING
         return cls(shape, np.int64 if reads_tokens else np.float32, loss)
 
     def data_at(self, inputs: Array, targets: Array) -> Data:
