@@ -49,7 +49,6 @@ class CompiledNetwork:
         leaves_out: bool = False,
     ) -> None:
         self._library = library
-        self._samples = SampleFormat.of(steps, shape, loss)
         operations = (Operation * len(steps))(*(step.operation() for step in steps))
         # A flat sample is an image of one pixel with many channels.
         sizes = (ctypes.c_int64 * 3)(*((shape[0], 1, 1) if len(shape) == 1 else shape))
@@ -59,6 +58,10 @@ class CompiledNetwork:
         if not self._handle:
             raise Unsupported("the sizes of its layers do not fit together, or are too large")
         self.num_outputs = int(library.num_outputs(self._handle))
+        reads_tokens = steps[0].kind == EMBEDDING
+        self.samples = SampleFormat(
+            shape, np.int64 if reads_tokens else np.float32, loss, self.num_outputs
+        )
 
     def train(self, training: Training, calls: ctypes.Array[TrainCall]) -> None:
         """Run local trainings in turn."""
@@ -74,7 +77,7 @@ class CompiledNetwork:
 
     def gradient(self, model: Matrix, inputs: Array, targets: Array) -> Matrix:
         """Return the gradient (P,) of the mean loss of all rows."""
-        data = self._samples.data_at(inputs, targets)
+        data = self.samples.data_at(inputs, targets)
         rows = np.arange(len(inputs))
         gradient = np.zeros_like(model)
         self._check(
@@ -93,7 +96,7 @@ class CompiledNetwork:
         """Return a model (P,) after a step of length zero, with all rows as one batch."""
         trained = model.copy()
         rows = np.arange(len(inputs))
-        data = self._samples.data_at(inputs, targets)
+        data = self.samples.data_at(inputs, targets)
         call = TrainCall(
             data=ctypes.pointer(data),
             model=address(trained),
@@ -107,7 +110,7 @@ class CompiledNetwork:
 
     def outputs(self, model: Matrix, inputs: Array, targets: Array) -> Matrix:
         """Return the outputs (n, num_outputs) of all rows in evaluation."""
-        data = self._samples.data_at(inputs, targets)
+        data = self.samples.data_at(inputs, targets)
         rows = np.arange(len(inputs))
         losses = np.empty(len(rows), np.float32)
         outputs = np.empty((len(rows), self.num_outputs), np.float32)
@@ -139,23 +142,20 @@ class SampleFormat:
     shape: tuple[int, ...]
     inputs: type[np.generic]
     loss: str
-
-    @classmethod
-    def of(cls, steps: Sequence[Step], shape: tuple[int, ...], loss: str) -> SampleFormat:
-        """Return the format of a network's samples; embeddings read integers."""
-        reads_tokens = bool(steps) and steps[0].kind == EMBEDDING
-        return cls(shape, np.int64 if reads_tokens else np.float32, loss)
+    num_outputs: int
 
     def data_at(self, inputs: Array, targets: Array) -> Data:
-        """Return the addresses of a pool of samples; the arrays must exist as long as it is used."""
+        """Return the addresses of a pool of samples; the arrays must exist as long as it is used.
+
+        Classes are (n,), values (n, num_outputs); if there is one output, also (n,).
+        """
         count = len(inputs)
         _require(inputs, self.inputs, (count, *self.shape))
         if self.loss == "cross-entropy":
             _require(targets, np.int64, (count,))
         else:
-            # Several values per sample only for several labels.
-            values = targets.shape[1:] if self.loss == "bce" else ()
-            _require(targets, np.float32, (count, *values))
+            is_single = targets.ndim == 1 and self.num_outputs == 1
+            _require(targets, np.float32, (count,) if is_single else (count, self.num_outputs))
         return Data(address(inputs), address(targets), count)
 
 

@@ -12,13 +12,14 @@ import torch
 from torch import nn
 
 from coterie.learning.native.compiled_network import CompiledNetwork
-from coterie.learning.native.library import BATCH_NORM, EMBEDDING, LINEAR, Library
+from coterie.learning.native.library import BATCH_NORM, EMBEDDING, Library
 from coterie.learning.native.step import Step
-from coterie.learning.torch_trainer import loss_of, single_threaded
+from coterie.learning.module_calls import single_threaded
 from coterie.learning.trainer import Matrix, Unsupported
 from coterie.models.layout import Layout
 from coterie.models.vector import FlatModule
 from coterie.randomness import generator
+from coterie.tasks import Task
 
 BATCH = 11  # a full group of eight, and a partial one
 TOLERANCE = 1e-4
@@ -35,19 +36,21 @@ def check_gradients(
     steps: Sequence[Step],
     module: nn.Module,
     shape: tuple[int, ...],
-    *,
-    is_classification: bool,
+    task: Task,
 ) -> None:
     """Raise Unsupported unless library and module agree, without dropout.
 
     Compared are the gradients, the running statistics of batch normalisation after a batch, and the
     outputs in evaluation.
     """
-    loss = "cross-entropy" if is_classification else "mse"
     network = CompiledNetwork(
-        library, [replace(step, rate=0.0) for step in steps], shape, loss=loss, batch_size=BATCH
+        library,
+        [replace(step, rate=0.0) for step in steps],
+        shape,
+        loss=task.loss_name,
+        batch_size=BATCH,
     )
-    check = _Check(network, steps, FlatModule(module.eval()), shape, loss)
+    check = _Check(network, steps, FlatModule(module.eval()), shape, task)
     try:
         with single_threaded():
             for attempt in range(ATTEMPTS):
@@ -69,14 +72,14 @@ class _Check:
         steps: Sequence[Step],
         flat: FlatModule,
         shape: tuple[int, ...],
-        loss: str,
+        task: Task,
     ) -> None:
         self._network = network
         self._steps = steps
         self._flat = flat
         self._start = flat.flat.numpy().copy()
         self._shape = shape
-        self._loss = loss
+        self._task = task
 
     def first_difference(self, attempt: int) -> str | None:
         """Return what differs first with one draw of samples, or None."""
@@ -100,15 +103,16 @@ class _Check:
 
     def _samples(self, attempt: int) -> tuple[Array, Array]:
         rng = generator(attempt, "gradient check")
-        first, last = self._steps[0], self._steps[-1]
+        first, num_outputs = self._steps[0], self._network.num_outputs
         if first.kind == EMBEDDING:
             inputs: Array = rng.integers(0, first.count, (BATCH, *self._shape))
         else:
             inputs = rng.standard_normal((BATCH, *self._shape), dtype=np.float32)
-        num_classes = last.outputs if last.kind == LINEAR else 1
-        if self._loss == "cross-entropy":
-            return inputs, np.arange(BATCH, dtype=np.int64) % num_classes
-        return inputs, rng.standard_normal(BATCH, dtype=np.float32)
+        if self._task.loss == "cross-entropy":
+            return inputs, np.arange(BATCH, dtype=np.int64) % num_outputs
+        sizes = (BATCH,) if num_outputs == 1 else (BATCH, num_outputs)
+        targets = rng.standard_normal(sizes, dtype=np.float32)
+        return inputs, (targets > 0).astype(np.float32) if self._task.loss == "bce" else targets
 
     def _torch_gradient(self, inputs: Array, targets: Array) -> Matrix:
         """Return torch's gradient (P,) in training, without dropout."""
@@ -117,8 +121,7 @@ class _Check:
             if isinstance(layer, RANDOM_LAYERS):
                 layer.eval()
         outputs = module(torch.from_numpy(inputs))
-        wanted = torch.from_numpy(targets)
-        loss = loss_of(outputs, wanted, "mean", is_classification=self._loss == "cross-entropy")
+        loss = self._task.mean_loss(outputs, torch.from_numpy(targets))
         self._flat.flat_grad.zero_()
         loss.backward()  # type: ignore[no-untyped-call]
         return np.asarray(self._flat.flat_grad.numpy())
@@ -126,10 +129,10 @@ class _Check:
     def _output_difference(self, inputs: Array, targets: Array) -> str | None:
         model = self._flat.flat.numpy()
         with torch.no_grad():
-            theirs = self._flat.module.eval()(torch.from_numpy(inputs)).numpy()
+            theirs = self._flat.module.eval()(torch.from_numpy(inputs)).numpy().reshape(BATCH, -1)
         ours = self._network.outputs(model, inputs, targets)
         apart = float(np.linalg.norm(ours - theirs))
-        return None if apart <= TOLERANCE * float(np.linalg.norm(theirs)) else "output"
+        return None if apart <= TOLERANCE * float(np.linalg.norm(theirs)) else "outputs"
 
 
 def _first_difference(layout: Layout, ours: Matrix, theirs: Matrix) -> str | None:

@@ -23,7 +23,7 @@ from coterie.learning.native.read_layers import (
     adaptive_average_pool,
 )
 from coterie.learning.native.step import PARAMETRIC, Step
-from coterie.learning.torch_trainer import single_threaded
+from coterie.learning.module_calls import single_threaded
 from coterie.learning.trainer import Unsupported
 from coterie.models.layout import Layout
 

@@ -345,12 +345,6 @@ static int fits(const Step *s)
                      num_values(&s->out) == s->out.height * s->out.width * s->out.channels);
 }
 
-static int is_known_loss(const Network *n)
-{
-    if (n->loss == CROSS_ENTROPY || n->loss == BINARY_CROSS_ENTROPY) return 1;
-    return n->loss >= SQUARED_ERROR && n->loss <= ABSOLUTE_ERROR && n->num_outputs == 1;
-}
-
 static int lay_out(Network *n, const Operation *operations)
 {
     if (!connect(n, operations)) return 0;
@@ -374,7 +368,8 @@ static int lay_out(Network *n, const Operation *operations)
     }
     const Tensor *last = &n->steps[n->num_steps - 1].out;
     n->num_outputs = (int32_t)last->channels;
-    return last->height == 1 && last->width == 1 && reserve_scratch(n) && is_known_loss(n);
+    return last->height == 1 && last->width == 1 && reserve_scratch(n) &&
+           n->loss >= CROSS_ENTROPY && n->loss <= ABSOLUTE_ERROR;
 }
 
 /* Return a network ready to use, or NULL if its sizes are impossible or too large. `batch_size` is
