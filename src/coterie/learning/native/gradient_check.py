@@ -11,10 +11,10 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
+from coterie.learning.module_calls import single_threaded
 from coterie.learning.native.compiled_network import CompiledNetwork
 from coterie.learning.native.library import BATCH_NORM, EMBEDDING, Library
 from coterie.learning.native.step import Step
-from coterie.learning.module_calls import single_threaded
 from coterie.learning.trainer import Matrix, Unsupported
 from coterie.models.layout import Layout
 from coterie.models.vector import FlatModule

@@ -27,8 +27,8 @@ OPTIMIZERS = {"sgd": 1, "adam": 2, "adamw": 3}
 ERRORS = {
     1: "a row number lies outside the data",
     2: "a label is not among the model's classes",
-    3: "batch normalisation needs more than one sample in a batch, but the last batch has only one. "
-    "Choose another training.batch_size",
+    3: "batch normalisation needs more than one sample in a batch, but the last batch of an epoch "
+    "has only one. Choose another training.batch_size",
     4: "a token is not among the rows of the model's embedding",
     5: "a batch is larger than the network was made for",
 }

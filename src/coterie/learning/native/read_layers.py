@@ -80,12 +80,10 @@ def _pool(kind: int, kernel_size: Any, stride: Any, padding: Any) -> Step:
     )
 
 
-def adaptive_average_pool(output_size: Any, shape: Shape) -> Step:
+def adaptive_average_pool(shape: Shape, output_size: Any) -> Step:
     """Return the average pooling of samples (C, H, W) to a size that divides theirs."""
     height, width = shape[1:]
-    one, other = (
-        (output_size, output_size) if isinstance(output_size, int) else tuple(output_size)
-    )
+    one, other = (output_size, output_size) if isinstance(output_size, int) else tuple(output_size)
     rows, columns = one or height, other or width
     if height % rows or width % columns:
         raise Unsupported(
@@ -118,9 +116,7 @@ def _flatten(start_dim: int = 0, end_dim: int = -1) -> Step:
 
 
 def _dropout(layer: nn.Dropout | nn.Dropout2d) -> Step:
-    return Step(
-        library.DROPOUT, rate=layer.p, whole_channels=isinstance(layer, nn.Dropout2d)
-    )
+    return Step(library.DROPOUT, rate=layer.p, whole_channels=isinstance(layer, nn.Dropout2d))
 
 
 def _log_softmax(layer: nn.LogSoftmax) -> Step:

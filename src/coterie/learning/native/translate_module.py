@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 — the usual name
 from torch import fx, nn
 
+from coterie.learning.module_calls import single_threaded
 from coterie.learning.native import library
 from coterie.learning.native.fuse_steps import INPUT, Draft, fuse
 from coterie.learning.native.read_layers import (
@@ -23,7 +24,6 @@ from coterie.learning.native.read_layers import (
     adaptive_average_pool,
 )
 from coterie.learning.native.step import PARAMETRIC, Step
-from coterie.learning.module_calls import single_threaded
 from coterie.learning.trainer import Unsupported
 from coterie.models.layout import Layout
 
@@ -147,8 +147,10 @@ class _Reader:
     def _operation(self, node: fx.Node, value: Value) -> Value:
         if node.op == "call_module":
             name = str(node.target)
-            return self._layer(node, name, self._module.get_submodule(name) if name else self._module)
-        options, arguments = dict(node.kwargs), list(node.args[1:])
+            layer = self._module.get_submodule(name) if name else self._module
+            return self._layer(node, name, layer)
+        options: dict[str, Any] = dict(node.kwargs)
+        arguments: list[Any] = list(node.args[1:])
         source = node.args[0] if node.args else options.pop("input", None)
         if not isinstance(source, fx.Node):
             raise Unsupported(f"'{node.name}' has unsupported arguments")
@@ -157,10 +159,10 @@ class _Reader:
         if node.target in RESHAPES:
             return self._reshaped(node, value)
         if node.target in ADAPTIVE:
-            step = adaptive_average_pool(*arguments, **options, shape=self._shape_of(source))
-            return self._place(node, step, value)
+            pooled = adaptive_average_pool(self._shape_of(source), *arguments, **options)
+            return self._place(node, pooled, value)
         known: dict[Any, Callable[..., Step | None]] = (
-            FUNCTIONS if node.op == "call_function" else METHODS  # type: ignore[assignment]
+            FUNCTIONS if node.op == "call_function" else METHODS
         )
         if node.op not in ("call_function", "call_method") or node.target not in known:
             raise Unsupported(f"'{node.name}' is not a supported operation")
@@ -173,8 +175,8 @@ class _Reader:
         value = self._value(source)
         # Exactly these types: a subclass may compute anything.
         if type(layer) is nn.AdaptiveAvgPool2d:
-            step = adaptive_average_pool(layer.output_size, self._shape_of(source))
-            return self._place(node, step, value)
+            pooled = adaptive_average_pool(self._shape_of(source), layer.output_size)
+            return self._place(node, pooled, value)
         if type(layer) not in LAYERS:
             raise Unsupported(f"'{name}' is a {type(layer).__name__}, which is not supported")
         if type(layer) is nn.LayerNorm and layer.normalized_shape != self._shape_of(source):
@@ -227,16 +229,14 @@ class _Reader:
         )
         return replace(value, form="flat")
 
-    def _mean(
-        self, node: fx.Node, value: Value, dim: Any = None, keepdim: bool = False
-    ) -> Value:
+    def _mean(self, node: fx.Node, value: Value, dim: Any = None, keepdim: bool = False) -> Value:
         over = {dim} if isinstance(dim, int) else set(dim or ())
         if value.form == "sequence" and over in ({1}, {-2}) and not keepdim:
             return self._joined(value, is_flat=False)
         if value.form != "image" or {each % 4 for each in over} != {2, 3}:
             raise Unsupported(f"'{node.name}' is not the mean over an image or over positions")
         source = node.all_input_nodes[0]
-        pooled = self._place(node, adaptive_average_pool(1, self._shape_of(source)), value)
+        pooled = self._place(node, adaptive_average_pool(self._shape_of(source), 1), value)
         return pooled if keepdim else replace(pooled, form="flattened image")
 
     def _reshaped(self, node: fx.Node, value: Value) -> Value:
@@ -256,9 +256,7 @@ class _Reader:
         for each in present:
             if not self._entries[each].trainable and each in (places["weight"], places["bias"]):
                 raise Unsupported(f"'{each}' is not trained")
-        starts = [
-            self._entries[each].start if each in present else -1 for each in places.values()
-        ]
+        starts = [self._entries[each].start if each in present else -1 for each in places.values()]
         layer_number = self._entries[present[0]].layer if present else 0
         weight, bias, mean, variance = starts
         return replace(
@@ -296,9 +294,7 @@ class _Reader:
     def _shapes(self) -> dict[str, Shape]:
         tables = nn.Embedding | nn.EmbeddingBag
         reads_tokens = any(isinstance(part, tables) for part in self._module.modules())
-        samples = torch.zeros(
-            2, *self._shape, dtype=torch.int64 if reads_tokens else torch.float32
-        )
+        samples = torch.zeros(2, *self._shape, dtype=torch.int64 if reads_tokens else torch.float32)
         was_training = self._module.training
         self._module.eval()  # running statistics stay
         finder = _ShapeFinder(fx.GraphModule(self._module, self._graph))
