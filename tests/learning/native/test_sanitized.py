@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from native_bench import DIGITS_LIKE, LEVELS, chains, digits_like, tiled_chains
 from networks import few
 from torch import nn
+from wider_networks import NETWORKS, build
 
 import coterie.learning.native
 from coterie.learning.native.library import CROSS_ENTROPY, OPTIMIZERS, SQUARED_ERROR
@@ -102,6 +103,16 @@ def extreme_cases() -> list[Case]:
     return [*cases, case_of(dropping, DIGITS_LIKE)]
 
 
+def wider_cases() -> list[Case]:
+    """Return normalisations, sums and embeddings, with batches of one group and of several."""
+    return [
+        case_of(build(name), NETWORKS[name][1], batch=batch, samples=18, decay=decay, **options)
+        for name in NETWORKS
+        for batch, decay in ((3, 0.01), (8, 0.0), (18, 0.0))
+        for options in ({}, {"first_layer": 2, "optimizer": "adamw"})
+    ]
+
+
 def impossible_cases() -> list[Case]:
     return [Case(steps, (1, 1, 1), 2**12) for steps in IMPOSSIBLE.values()]
 
@@ -158,7 +169,7 @@ def run(program: Path, cases: Sequence[Case]) -> list[str]:
 
 
 @pytest.mark.parametrize("level", dict.fromkeys((LEVELS[0], LEVELS[-1])))
-@pytest.mark.parametrize("make_cases", [random_cases, extreme_cases])
+@pytest.mark.parametrize("make_cases", [random_cases, extreme_cases, wider_cases])
 def test_no_access_outside_memory_and_nothing_undefined(built, level, make_cases):
     cases = make_cases()
     for answer, case in zip(run(built[level], cases), cases, strict=True):

@@ -102,8 +102,8 @@ def test_an_unsupported_model_is_trained_with_torch_and_that_is_said_once(messag
         made.close()
     instead = "Training with torch instead of the compiled trainer"
     assert messages == [f"{instead}: '1' is a Softsign, which is not supported."]
-    make(lambda: nn.Sequential(nn.Linear(FEATURES, 3), nn.Sigmoid()), messages)
-    assert messages[1:] == [f"{instead}: '1' is a Sigmoid, which is not supported."]
+    make(lambda: nn.Sequential(nn.Linear(FEATURES, 3), nn.Hardtanh()), messages)
+    assert messages[1:] == [f"{instead}: '1' is a Hardtanh, which is not supported."]
 
 
 def test_a_wish_for_torch_shows_no_message(messages):

@@ -254,7 +254,9 @@ REFUSED = {
     "only one layer": (lambda: nn.Linear(6, 2), "not a supported operation|on one result"),
     "frozen": (frozen, "not trained"),
     "batch normalisation of another shape": (
-        lambda: images(nn.Conv2d(1, 2, 3), nn.BatchNorm1d(2)),
+        lambda: nn.Sequential(
+            nn.Conv2d(1, 2, 3), nn.BatchNorm1d(2), nn.Flatten(), nn.Linear(32, 2)
+        ),
         "not for this shape",
     ),
     "batch normalisation that averages all batches": (

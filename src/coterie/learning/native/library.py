@@ -147,6 +147,7 @@ class Library:
         self.gradient = self._function(
             loaded, "gradient", status, pointer, pointer, pointer, pointer, count, pointer
         )
+        self.widen = self._function(loaded, "widen", number, number)
         self.multiply_adds = self._function(
             loaded, "multiply_adds", count, count, ctypes.POINTER(ctypes.c_float)
         )

@@ -232,6 +232,20 @@ EXPORT int NAME(coterie_gradient_)(Network *n, const Data *data, const float *mo
     return DONE;
 }
 
+/* Use vectors of 16 floats, where there are such, or not; return whether they were used. The results
+ * are the same bits. */
+EXPORT int32_t NAME(coterie_widen_)(int32_t on)
+{
+#if HAS_WIDE
+    const int32_t was = has_wide;
+    has_wide = on && __builtin_cpu_supports("avx512f");
+    return was;
+#else
+    (void)on;
+    return 0;
+#endif
+}
+
 /* Do multiply-adds as fast as possible, for comparison with the speed of training; see peak.h. */
 EXPORT int64_t NAME(coterie_multiply_adds_)(int64_t rounds, float *result)
 {
