@@ -12,7 +12,7 @@ from coterie.experiments.run_summary import RunSummary
 from coterie.experiments.sweep_grid import setting_text
 from coterie.results.statistics import confidence_interval
 
-Values: TypeAlias = Mapping[str, str | None]
+VariedValues: TypeAlias = Mapping[str, str | None]
 """The values of the varied settings, by their dotted keys; None: the strategy lacks it."""
 MISSING = "–"
 
@@ -24,7 +24,7 @@ class SweepRun:
     run: str
     label: str
     seed: int
-    values: Values
+    values: VariedValues
     summary: RunSummary | None
 
 
@@ -33,7 +33,7 @@ class SweepPoint:
     """One strategy with one combination of values: the runs of all seeds."""
 
     label: str
-    values: Values
+    values: VariedValues
     trials: tuple[SweepRun, ...]
 
     @property
