@@ -142,7 +142,7 @@ BREAKS = (
     _break(
         "RandomWeighted's own weight is its validation accuracy",
         "test_pens_family",
-        "normalise({me.peer: me.validation_accuracy, **amounts})",
+        "normalise({me.peer: me.validation_score, **amounts})",
         "normalise({me.peer: 1.0, **amounts})",
     ),
     _break(

@@ -211,7 +211,7 @@ def _tables(script, kept, folder: Path) -> dict[str, dict[str, list[str]]]:
 
 def _accuracies(folder: Path, moment: str, cluster: int | None = None) -> np.ndarray:
     """Return the validation accuracy % per round after the initial training, mean over peers."""
-    names = ("round", "cluster", f"validation_accuracy_{moment}")
+    names = ("round", "cluster", f"validation_score_{moment}")
     metrics = read_table(folder, "metrics")
     numbers, clusters, values = (metrics[name].to_numpy() for name in names)
     members = (clusters == cluster) if cluster is not None else np.ones(len(clusters), bool)
