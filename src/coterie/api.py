@@ -139,7 +139,7 @@ def simulate(
         strategy_factory,
     )
     from coterie.data.peer_arrays import PeerArrays
-    from coterie.experiments.run_summary import summarise
+    from coterie.experiments.run_summary import mean_metrics, summarise
     from coterie.learning.module_calls import integer_check
     from coterie.runtime.loop import run_to_end
     from coterie.runtime.recorder import Recorder
@@ -150,7 +150,8 @@ def simulate(
     build = check_build(build)
     datasets = PeerArrays(data, clusters, check_task_argument(task), integer_check(build))
     if datasets.held_out:
-        print(f"A fifth of the training data is held out for {' and '.join(datasets.held_out)}.")
+        parts = " and ".join(f"a fifth for {name}" for name in datasets.held_out)
+        print(f"Held out of the training data of each peer: {parts}.")
     make = strategy_factory(strategy)
     recorder = Recorder()
     with Simulation(
@@ -175,6 +176,7 @@ def simulate(
                     datasets.cluster_names,
                     datasets.task.score,
                 ),
+                metrics=mean_metrics(recorder.table("test_metrics"), datasets.task),
                 warnings=find_warnings(simulation, metrics),
             ),
         )

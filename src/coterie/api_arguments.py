@@ -118,7 +118,7 @@ def _peer_data(number: int, peer: PeerArgument) -> PeerData:
         return peer
     if isinstance(peer, tuple | list) and len(peer) == len(PARTS):
         return PeerData(*peer)
-    if isinstance(peer, tuple) and len(peer) == 2 and not isinstance(peer[0], tuple | list):
+    if isinstance(peer, tuple) and len(peer) == 2 and not all(map(_is_pair, peer)):
         return PeerData(train=peer)
     if isinstance(peer, Mapping) and set(peer) == set(PARTS):
         return PeerData(**peer)
@@ -127,6 +127,10 @@ def _peer_data(number: int, peer: PeerArgument) -> PeerData:
         "Each part is a pair (inputs, targets). A tuple of the three parts works too, a dict with "
         "their names, and a single pair (inputs, targets)."
     )
+
+
+def _is_pair(part: Any) -> bool:
+    return isinstance(part, tuple) and len(part) == 2
 
 
 def check_task_argument(task: TaskArgument) -> Task | None:

@@ -260,6 +260,11 @@ class RunFolder:
         return self.table("efforts")
 
     @property
+    def test_metrics(self) -> pa.Table:
+        """Per tested round, peer and metric: the further metrics of the task."""
+        return self.table("test_metrics")
+
+    @property
     def timings(self) -> pa.Table:
         """Wall and CPU seconds per round."""
         return self.table("timings")

@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from coterie.experiments.run_summary import known_mean
 from coterie.runtime.round import Columns
+from coterie.runtime.round_metrics import known_mean
 
 mean = known_mean
 ALL = "all"
