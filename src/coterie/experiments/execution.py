@@ -6,13 +6,12 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from typing import BinaryIO
 
 from coterie.data.peer_datasets import PeerDatasets
 from coterie.data.scenario import Scenario
 from coterie.errors import Interrupted, StorageError
 from coterie.experiments.config import RunConfig, build_model
-from coterie.experiments.run_folder import MODELS, SUMMARY, RunFolder
+from coterie.experiments.run_folder import SUMMARY, RunFolder, write_models
 from coterie.experiments.run_summary import mean_metrics, summarise
 from coterie.learning.trainer_choice import Tell
 from coterie.runtime.checkpoints import Checkpoints
@@ -25,10 +24,8 @@ from coterie.simulation.simulation import Simulation
 from coterie.storage.files import (
     explain_errors,
     lock_folder,
-    write_atomically,
     write_text,
 )
-from coterie.storage.tensor_files import write_tensors
 from coterie.strategies import make_strategy
 from coterie.tasks import Score
 
@@ -92,7 +89,7 @@ def simulation_of(
 
 def finish(run: RunFolder, recorder: Recorder, simulation: Simulation) -> None:
     """Write the best models, then the summary, then delete the checkpoints."""
-    write_atomically(run.folder, lambda file: _write_models(file, simulation))
+    write_models(run.folder, simulation.state.best)
     tested = summarise(
         recorder.table("metrics"),
         run.config.label,
@@ -112,11 +109,6 @@ def finish(run: RunFolder, recorder: Recorder, simulation: Simulation) -> None:
     with explain_errors(f"remove the checkpoints of {run.folder}"):
         if (run.folder / "checkpoints").exists():  # of real peers, each keeps its own
             shutil.rmtree(run.folder / "checkpoints")
-
-
-def _write_models(file: BinaryIO, simulation: Simulation) -> str:
-    write_tensors(file, {"best": simulation.state.best}, {})
-    return MODELS
 
 
 def _listener(

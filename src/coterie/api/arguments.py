@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from torch import nn
@@ -143,6 +145,17 @@ def check_task_argument(task: TaskArgument) -> Task | None:
             "name of a loss, or a function that returns one loss per sample."
         )
     return Task(task)
+
+
+def check_out(out: object, *, resume: bool) -> Path | None:
+    """Return the folder of a run; None if it has none."""
+    if out is None:
+        if resume:
+            raise ConfigError("resume=True needs the folder of the run: out='runs/mine'.")
+        return None
+    if not isinstance(out, str | os.PathLike):
+        raise ConfigError(f"out is {_describe(out)}, but must be the path of a folder.")
+    return Path(out).expanduser()
 
 
 def check_threads(threads: int | None, default: int) -> int:
