@@ -22,6 +22,9 @@ class PeerDatasets(ABC):
     """False for a real peer, whose `clusters` are only a placeholder."""
     pools: list[Pool]
 
+    def detach(self) -> None:  # noqa: B027 — most data never change, so there is nothing to do
+        """After a fork, stop sharing what a new step overwrites."""
+
     @abstractmethod
     def step_of(self, round_number: int) -> int:
         """Return the step of a round: within a step the data stay the same."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import BinaryIO
 
-from coterie.data.scenario import Scenario
+from coterie.data.peer_datasets import PeerDatasets
 from coterie.errors import Interrupted, StorageError
 from coterie.experiments.config import build_model
 from coterie.experiments.run_folder import MODELS, SUMMARY, RunFolder
@@ -41,7 +41,7 @@ class RoundMetrics:
 
 def execute(
     run: RunFolder,
-    scenario: Callable[[], Scenario],
+    scenario: Callable[[], PeerDatasets],
     *,
     threads: int,
     on_round: Callable[[RoundMetrics], None] | None = None,

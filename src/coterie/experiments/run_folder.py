@@ -4,6 +4,7 @@ RUN/config.yaml         the full resolved configuration
 RUN/software.json       the versions of the software
 RUN/started.json        the time and the command of the start
 RUN/strategy.json       the file of the strategy, if it is not one of Coterie's
+RUN/model.json          the file of the model, if it is not one of Coterie's
 RUN/clusters.json       the names of the true clusters
 RUN/*.parquet           the tables (in parts, in folders of the same names, until it has finished)
 RUN/checkpoints/        the newest two checkpoints, until it has finished
@@ -38,6 +39,7 @@ from coterie.experiments.provenance import (
 )
 from coterie.experiments.recorded_tables import RecordedTables
 from coterie.experiments.run_summary import RunSummary, summarise
+from coterie.experiments.user_models import write_model_origin
 from coterie.experiments.user_strategies import write_origin
 from coterie.models.layout import Layout
 from coterie.models.vector import FlatModule
@@ -82,6 +84,7 @@ class RunFolder:
         make_folder(self.folder)
         write_text(self.folder / CONFIG, config_to_yaml(self.config))
         write_origin(self.folder, self.config.strategy["name"])
+        write_model_origin(self.folder, self.config.model.name)
         write_text(self.folder / SOFTWARE, json.dumps(software_versions(), indent=2))
         write_start(self.folder)
 
@@ -287,6 +290,8 @@ class RunFolder:
         """Return the number of outputs, from the size of the models: each output adds equally."""
         config = _without_weights(self.config)
         one, two = (Layout.of(build_model(config, outputs)).size for outputs in (1, 2))
+        if one == two:  # a user's own model, which does not ask for its number of outputs
+            return 1
         outputs, rest = divmod(self.models.shape[1] - one, two - one)
         if rest or outputs < 0:
             raise StorageError(
