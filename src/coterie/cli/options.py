@@ -114,7 +114,17 @@ TimeColumns = Annotated[
     ),
 ]
 Windows = Annotated[
-    int | None, typer.Option(help="With --time: the number of windows.", show_default="10")
+    int | None,
+    typer.Option(
+        help="With --time: the number of windows.", show_default="10, fewer if there are few rows"
+    ),
+]
+MinRows = Annotated[
+    int | None,
+    typer.Option(
+        help="Of your own data: peers with fewer rows are left out; with --time, in each window.",
+        show_default="20; 10 in each window",
+    ),
 ]
 ImageSize = Annotated[
     int | None,

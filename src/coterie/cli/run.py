@@ -12,6 +12,7 @@ from coterie.cli.options import (
     IgnoredColumns,
     ImageSize,
     LabelColumn,
+    MinRows,
     Model,
     Out,
     Peers,
@@ -46,6 +47,7 @@ def run(
     ignore: IgnoredColumns = None,
     time: TimeColumns = None,
     windows: Windows = None,
+    min_rows: MinRows = None,
     image_size: ImageSize = None,
     model: Model = None,
     strategy: Strategies = None,
@@ -76,7 +78,14 @@ def run(
     own = load_strategies(strategy_file)
     own_model = load_model(model) if model else None
     options = FileOptions(
-        peers_by, label, listed(features), listed(ignore), listed(time), windows, image_size
+        peers_by,
+        label,
+        listed(features),
+        listed(ignore),
+        listed(time),
+        windows,
+        min_rows,
+        image_size,
     )
     chosen = choose_preset(preset, options, own_model, data_root, print_message)
     changes = collect_changes(rounds, peers, data_root, trainer, device, change)

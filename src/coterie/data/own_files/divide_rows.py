@@ -14,8 +14,6 @@ from coterie.randomness import generator
 
 PARTS_OF_FIVE = np.array([0, 1, 0, 2, 0])
 """Of five rows three are for training (0), one for validation (1) and one for the test (2)."""
-LEAST_IN_WINDOW = 10
-"""Peers with fewer rows in some window of time are left out."""
 VALIDATION_SHARE = 0.2
 """The last part of a window is for validation."""
 MOST_NAMED = 3
@@ -131,8 +129,8 @@ def _left_out(
     few = [samples.peer_names[peer] for peer in np.flatnonzero(~enough)]
     if not enough.any():
         raise DataError(
-            f"{samples.where}: all {count_of(len(few), 'peer')} have {reason}. Expected more data "
-            "per peer: lower the limit with --set data.files.min_rows=…, or name another column "
+            f"{samples.where}: all {count_of(len(few), 'peer')} have {reason}. Lower "
+            f"--min-rows{' or --windows' * (samples.times is not None)}, or name another column "
             "with --peers-by."
         )
     note = f"{count_of(len(few), 'peer')} with {reason} left out: {_listed(few)}."

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from coterie.data.own_files.divide_rows import LEAST_IN_WINDOW, divide_at_random, divide_by_time
+import numpy as np
+
+from coterie.data.own_files.divide_rows import divide_at_random, divide_by_time
 from coterie.data.own_files.find_files import check_digest, digest_of, find_path
 from coterie.data.own_files.owned_peers import OwnedPeers
 from coterie.data.own_files.owned_samples import OwnedSamples
@@ -12,6 +14,13 @@ from coterie.data.own_files.read_arrays import read_arrays
 from coterie.data.own_files.read_images import image_files, read_images
 from coterie.data.own_files.read_table import read_table
 from coterie.data.own_files.settings import ArrayFile, ImageFolder, TableFile
+
+MOST_WINDOWS = 10
+LEAST_IN_WINDOW = 10
+"""On the command line, peers with fewer rows in some window of time are left out."""
+ROWS_PER_WINDOW = 2 * LEAST_IN_WINDOW
+"""How many rows a window should have in the middle peer."""
+_IRRELEVANT = {"path": Path(), "sha256": None, "windows": 2, "min_rows": 5}
 
 
 def load_own_files(
@@ -23,8 +32,8 @@ def load_own_files(
     check_digest(path, digest, settings.sha256)
     samples = _read(settings, path, digest)
     if isinstance(settings, TableFile) and settings.time:
-        least = min(settings.min_rows, LEAST_IN_WINDOW)
-        return OwnedPeers(samples, divide_by_time(samples, settings.windows, least), rounds=rounds)
+        division = divide_by_time(samples, settings.windows, settings.min_rows)
+        return OwnedPeers(samples, division, rounds=rounds)
     return OwnedPeers(samples, divide_at_random(samples, settings.min_rows, seed), rounds=rounds)
 
 
@@ -35,10 +44,18 @@ def digest_of_own(settings: TableFile | ArrayFile | ImageFolder, path: Path) -> 
     return digest_of([path])
 
 
+def suggest_windows(settings: TableFile, path: Path) -> int:
+    """Return the number of windows of time in which most peers have enough rows, at most 10."""
+    samples = _read(settings, path, digest_of_own(settings, path))
+    rows = np.median(np.bincount(samples.owners))
+    return int(np.clip(rows // ROWS_PER_WINDOW, 2, MOST_WINDOWS))
+
+
 def _read(settings: TableFile | ArrayFile | ImageFolder, path: Path, digest: str) -> OwnedSamples:
     match settings:
         case TableFile():
-            return read_table(path, digest, settings)
+            # Only what the columns mean: the rows are the same for any number of windows.
+            return read_table(path, digest, settings.model_copy(update=_IRRELEVANT))
         case ArrayFile():
             return read_arrays(path)
         case ImageFolder():

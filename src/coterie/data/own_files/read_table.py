@@ -34,8 +34,6 @@ def read_table(path: Path, digest: str, settings: TableFile) -> OwnedSamples:
     _check_columns(path, settings, table.column_names)
     needed = (settings.peers_by, settings.label, *settings.time)
     table, notes = _drop_missing(path, table, needed)
-    features = encode_features(str(path), table, _feature_names(settings, table.column_names))
-    labels = encode_labels(str(path), settings.label, table[settings.label])
     owners, names = number_owners(table[settings.peers_by].to_pylist())
     if len(names) * MANY_ROWS_PER_PEER > table.num_rows:
         raise DataError(
@@ -43,6 +41,9 @@ def read_table(path: Path, digest: str, settings: TableFile) -> OwnedSamples:
             f"{count_of(table.num_rows, 'row')}, so most peers would have one row. Name the column "
             "with the owner of each row."
         )
+    times = encode_times(str(path), settings.time, table) if settings.time else None
+    labels = encode_labels(str(path), settings.label, table[settings.label])
+    features = encode_features(str(path), table, _feature_names(settings, table.column_names))
     return OwnedSamples(
         where=str(path),
         inputs=features.inputs,
@@ -50,7 +51,7 @@ def read_table(path: Path, digest: str, settings: TableFile) -> OwnedSamples:
         classes=labels.classes,
         owners=owners,
         peer_names=names,
-        times=encode_times(str(path), settings.time, table) if settings.time else None,
+        times=times,
         scaled=features.scaled,
         notes=tuple(notes),
     )

@@ -54,6 +54,7 @@ def _read_csv(path: Path) -> pa.Table:
         raise DataError(
             f"{path} is not a table of text: it contains binary data. Expected UTF-8 text."
         )
+    _check_text(path, content)
     expected = "a table as UTF-8 text, with a line of names and one line per row"
     with explain_read_errors(path, expected):
         return pa.csv.read_csv(
@@ -65,6 +66,18 @@ def _read_csv(path: Path) -> pa.Table:
                 null_values=list(MISSING), strings_can_be_null=True
             ),
         )
+
+
+def _check_text(path: Path, content: bytes) -> None:
+    """Refuse text in another encoding, whose names and texts would be unreadable."""
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise DataError(
+            f"{path} is not UTF-8 text: line {line} has other characters. Save it as UTF-8; in a "
+            "spreadsheet choose 'CSV UTF-8'."
+        ) from None
 
 
 def _content(path: Path) -> bytes:

@@ -32,7 +32,8 @@ class TableFile(Settings):
     time: tuple[str, ...] = ()
     """The column of the time, or year, month, day … in order. Without it, rows have no order."""
     windows: int = Field(10, ge=2)
-    """Windows of time with equally many rows: peers train on one and are tested on the next."""
+    """Windows of time with equally many rows: peers train on one and are tested on the next. On the
+    command line at most 10, and fewer if peers have few rows."""
     min_rows: int = Field(20, ge=5)
     """Peers with fewer rows (in each window of time, if there are any) are left out."""
 

@@ -7,7 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from coterie.data.own_files.load import digest_of_own, load_own_files
+from coterie.data.own_files.load import (
+    LEAST_IN_WINDOW,
+    digest_of_own,
+    load_own_files,
+    suggest_windows,
+)
 from coterie.data.own_files.owned_peers import OwnedPeers
 from coterie.data.own_files.owned_samples import count_of
 from coterie.data.own_files.read_table_file import is_table
@@ -24,6 +29,7 @@ from coterie.experiments.experiment_file import EXPERIMENT
 from coterie.experiments.presets.preset import Preset, Variant, default_variant
 from coterie.learning.settings import TrainingSettings
 from coterie.models.fitting_models import default_model, find_architecture
+from coterie.models.layout import Layout
 from coterie.settings import parse_settings
 
 ROUNDS, ROUNDS_PER_WINDOW = 40, 5
@@ -41,6 +47,7 @@ TABLE_OPTIONS = {
 }
 """The options of tables, by the names of their settings."""
 IMAGE_OPTIONS = {"image_size": "--image-size"}
+COMMON_OPTIONS = {"min_rows": "--min-rows"}
 AnyFile = TableFile | ArrayFile | ImageFolder
 
 
@@ -54,6 +61,7 @@ class FileOptions:
     ignore: tuple[str, ...] | None = None
     time: tuple[str, ...] | None = None
     windows: int | None = None
+    min_rows: int | None = None
     image_size: int | None = None
 
     def given(self) -> dict[str, Any]:
@@ -71,7 +79,7 @@ def is_own_data(name: str) -> bool:
 
 def refuse_file_options(options: FileOptions, preset: str) -> None:
     """Raise a ConfigError if options for files are given, but no file."""
-    known = {**TABLE_OPTIONS, **IMAGE_OPTIONS}
+    known = {**TABLE_OPTIONS, **IMAGE_OPTIONS, **COMMON_OPTIONS}
     for name in options.given():
         raise ConfigError(
             f"{known[name]} is for files with your own data, such as data.csv, but {preset} is a "
@@ -138,12 +146,12 @@ def describe_peers(peers: OwnedPeers, config: RunConfig) -> list[str]:
     if peers.num_steps > 1:
         parts += f" in each of {peers.num_steps} steps of time"
     network = find_architecture(config.model.name, config.model.input_shape)
-    size = network.num_parameters
+    size = Layout.of(network.build(peers.num_outputs)).num_parameters
     return [
         *peers.notes,
         f"{count_of(peers.num_peers, 'peer')} with {parts}.",
         _describe_task(peers),
-        f"Model: {config.model.name} ({network.summary}), about {size:,} parameters.",
+        f"Model: {config.model.name} ({network.summary}), {size:,} parameters.",
     ]
 
 
@@ -169,7 +177,7 @@ def _settings(path: Path, options: FileOptions) -> AnyFile:
         return parse_settings(ImageFolder, {"path": path, **given})
     if not is_table(path):
         _refuse(given, {**TABLE_OPTIONS, **IMAGE_OPTIONS}, f"{path} holds arrays")
-        return parse_settings(ArrayFile, {"path": path})
+        return parse_settings(ArrayFile, {"path": path, **given})
     _refuse(given, IMAGE_OPTIONS, f"{path} is a table")
     missing = [TABLE_OPTIONS[name] for name in ("peers_by", "label") if name not in given]
     if missing:
@@ -179,7 +187,12 @@ def _settings(path: Path, options: FileOptions) -> AnyFile:
         )
     if "windows" in given and "time" not in given:
         raise ConfigError("--windows needs --time: name the column of the time.")
-    return parse_settings(TableFile, {"path": path, **given})
+    table = parse_settings(TableFile, {"path": path, **given})
+    if not table.time:
+        return table
+    windows = given.get("windows") or suggest_windows(table, path)
+    least = given.get("min_rows", LEAST_IN_WINDOW)
+    return table.model_copy(update={"windows": windows, "min_rows": least})
 
 
 def _refuse(given: dict[str, Any], options: dict[str, str], because: str) -> None:
