@@ -9,6 +9,9 @@ import numpy.typing as npt
 
 from coterie.data.pools import PeerSamples, Pool
 
+NO_CLUSTERS = ("all peers",)
+"""The names of clusters where nobody knows which peers are similar."""
+
 
 class PeerDatasets(ABC):
     """The data of all peers of a runtime. `pools` hold the samples; each peer has views of them."""

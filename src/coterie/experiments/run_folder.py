@@ -128,6 +128,11 @@ class RunFolder:
         return self.config.peers.count
 
     @property
+    def has_clusters(self) -> bool:
+        """Whether it is known which peers are similar; not if each has data of its own."""
+        return self.config.data.files is None
+
+    @property
     def is_finished(self) -> bool:
         """Whether the run had finished when the folder was opened."""
         return self.finished is not None

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from coterie.data.own_files.divide_rows import Division, Parts
 from coterie.data.own_files.owned_samples import OwnedSamples
-from coterie.data.peer_datasets import PeerDatasets
+from coterie.data.peer_datasets import NO_CLUSTERS, PeerDatasets
 from coterie.data.pools import PeerSamples, Pool, Samples
 from coterie.processes.shared_memory import shared_array
 
@@ -30,7 +30,7 @@ class OwnedPeers(PeerDatasets):
     """Peers whose data lie in files; nobody knows which of them are similar."""
 
     has_true_clusters = False
-    cluster_names = ("all peers",)
+    cluster_names = NO_CLUSTERS
 
     def __init__(self, samples: OwnedSamples, division: Division, *, rounds: int) -> None:
         self._division = division
