@@ -36,6 +36,7 @@ from coterie.randomness import generator
 from coterie.runtime.estimate_records import recorded_peers
 from coterie.runtime.round import MEASURES
 from coterie.runtime.run_tables import SCHEMAS
+from coterie.tasks.score import ACCURACY
 
 CLUSTERS, FETCHES, MODEL_BYTES = 4, 5, 21_000
 NAMES = ("0°", "90°", "180°", "270°")
@@ -123,7 +124,7 @@ def fill(run: RunFolder, config: RunConfig) -> None:
     tables = {name: pa.concat_tables(found) for name, found in parts.items() if found}
     for name, table in tables.items():
         pq.write_table(table.combine_chunks(), run.folder / f"{name}.parquet", compression="zstd")
-    reached = summarise(tables["metrics"], config.label, config.seed, NAMES, is_accuracy=True)
+    reached = summarise(tables["metrics"], config.label, config.seed, NAMES, ACCURACY)
     (run.folder / "summary.json").write_text(json.dumps(asdict(reached)))
 
 

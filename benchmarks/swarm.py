@@ -169,7 +169,7 @@ def accuracy(changes: dict[str, Any], seeds: Sequence[int]) -> dict[str, Any]:
         }
     base = statistics.mean(reached["simulation"])
     return {
-        "test_accuracy_percent": reached,
+        "test_score_percent": reached,
         "points_from_simulation": {
             name: round(statistics.mean(values) - base, 3)
             for name, values in reached.items()

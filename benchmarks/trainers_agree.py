@@ -73,7 +73,7 @@ def compared(changes: dict[str, Any], seeds: range, side_by_side: int) -> dict[s
         seconds = {trainer: cpu_seconds(of) for trainer, of in runs.items()}
     pairs = list(zip(reached["native"], reached["torch"], strict=True))
     return {
-        "test_accuracy_percent": rounded(reached),
+        "test_score_percent": rounded(reached),
         "points_apart": [round(native - torch, 3) for native, torch in pairs],
         "mean_points_apart": round(statistics.mean(one - other for one, other in pairs), 3),
         "points_between_seeds": {

@@ -23,6 +23,7 @@ from coterie.learning.trainer import ModelReference, TrainJob, Workspace
 from coterie.models.architectures import architecture
 from coterie.models.vector import initial_vector
 from coterie.processes.shared_memory import shared_array
+from coterie.tasks import Task
 
 NUM_PEERS, NUM_IMAGES, REPEATS = 16, 400, 3
 
@@ -42,7 +43,7 @@ def main() -> None:
     workspace = Workspace([pool], {"current": models})
 
     def trainer() -> TorchTrainer:
-        return TorchTrainer(model.build, TrainingSettings(), workspace, is_classification=True)
+        return TorchTrainer(model.build, TrainingSettings(), workspace, Task())
 
     jobs = [
         TrainJob(ModelReference("current", peer), Samples(0, 0, NUM_IMAGES), 1, peer)

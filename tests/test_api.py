@@ -51,15 +51,15 @@ def test_a_peers_best_model_can_be_used():
         points, labels = (torch.as_tensor(part) for part in data.test)
         with torch.no_grad():
             accuracy = (module(points).argmax(dim=1) == labels).double().mean()
-        assert float(accuracy) == result.test_accuracy[peer]
+        assert float(accuracy) == result.test_score[peer]
 
 
 def test_results_have_one_entry_per_peer():
     result = run(strategy=lambda: coterie.make_strategy("random", {"fetches": 2}))
     assert result.models.shape == (4, result.layout.size)
-    assert result.test_loss.shape == result.test_accuracy.shape == (4,)
+    assert result.test_loss.shape == result.test_score.shape == (4,)
     assert result.summary.label == "random"
-    assert result.summary.mean == result.test_accuracy.mean()
+    assert result.summary.mean == result.test_score.mean()
     assert result.exchanges.num_rows == 4 * 2 * 2
 
 

@@ -9,6 +9,7 @@ from torch import nn
 
 import coterie
 from coterie.strategies.dac import DAC
+from coterie.tasks.score import ACCURACY
 
 ROUND = {"rounds": 1}
 
@@ -86,13 +87,13 @@ SLIPS = {
     "data of one peer": (lambda: simulate(data=PEERS[0]), "Give a list with one PeerData"),
     "peers by name": (lambda: simulate(data={"a": PEERS[0]}), "peers is a dict"),
     "two parts of three": (lambda: simulate(data=[(part(9), part(9))] * 4), "Peer 0 is a tuple"),
-    "no validation": (
-        lambda: simulate(data=of_peer_0(validation=None)),
-        "validation data is missing",
+    "no training data": (
+        lambda: simulate(data=of_peer_0(train=None)),
+        "Peer 0, train data is missing",
     ),
-    "a part is missing": (
-        lambda: simulate(data=[coterie.PeerData(train=part(9), test=part(9))] * 4),
-        "Peer 0, validation data is missing",
+    "too little to hold out": (
+        lambda: simulate(data=[coterie.PeerData(train=part(1), test=part(9))] * 4),
+        "Peer 0, train data: 1 sample is too few to hold one out",
     ),
     "inputs without targets": (
         lambda: simulate(data=of_peer_0(train=part(9)[0])),
@@ -100,16 +101,11 @@ SLIPS = {
     ),
     "a torch Dataset": (
         lambda: simulate(data=of_peer_0(train=torch.utils.data.TensorDataset(torch.ones(9, 4)))),
-        "one TensorDataset. Give a pair",
+        "each item must be a pair",
     ),
     "one-hot labels": (lambda: simulate(data=peers(lambda y: np.eye(2)[y])), "targets.argmax"),
-    "a column of targets": (lambda: simulate(data=peers(lambda y: y[:, None])), "targets.squeeze"),
     "classes as floats": (lambda: simulate(data=peers(lambda y: y * 1.0)), r"labels.astype\(int\)"),
     "classes as text": (lambda: simulate(data=peers(lambda y: y.astype(str))), "To number classes"),
-    "a tensor with a gradient": (
-        lambda: simulate(data=of_peer_0(train=(torch.ones(9, 4, requires_grad=True), [0] * 9))),
-        r"tensor.detach\(\)",
-    ),
     "negative labels": (lambda: simulate(data=peers(lambda y: y - 1)), "label -1 is negative"),
     "no threads": (lambda: simulate(threads=0), "threads is 0"),
     "threads as text": (lambda: simulate(threads="2"), "threads is '2'"),
@@ -147,6 +143,16 @@ ACCEPTED = {
     "dicts": {
         "data": [{"train": p.train, "validation": p.validation, "test": p.test} for p in PEERS]
     },
+    "no validation": {"data": of_peer_0(validation=None)},
+    "training data only": {"data": [coterie.PeerData(train=part(12))] * 4},
+    "pairs": {"data": [p.train for p in PEERS]},
+    "a column of targets": {"data": peers(lambda y: y[:, None])},
+    "a tensor with a gradient": {
+        "data": of_peer_0(train=(torch.ones(9, 4, requires_grad=True), [0] * 9))
+    },
+    "a torch Dataset": {
+        "data": of_peer_0(train=torch.utils.data.TensorDataset(*map(torch.as_tensor, part(9))))
+    },
     "a generator": {"data": (peer for peer in PEERS)},
     "lists of numbers": {"data": of_peer_0(train=tuple(each.tolist() for each in part(12)))},
     "tensors": {"data": of_peer_0(train=tuple(torch.as_tensor(each) for each in part(12)))},
@@ -168,7 +174,7 @@ def test_a_strategy_that_is_given_is_only_a_model_for_those_of_the_peers():
 def test_bool_labels_are_classes():
     as_bool, as_int = simulate(data=peers(lambda y: y.astype(bool))), simulate()
     np.testing.assert_array_equal(as_bool.models, as_int.models)
-    assert as_bool.summary.is_accuracy
+    assert as_bool.summary.score == ACCURACY
 
 
 def test_a_final_softmax_is_pointed_out(capsys):
@@ -184,5 +190,5 @@ def test_a_final_softmax_is_pointed_out(capsys):
 def test_a_result_is_shown_in_a_few_words():
     shown = repr(RESULT)
     assert shown.startswith("<Result of local: peers 4, rounds 1, mean test accuracy")
-    assert f"{RESULT.test_accuracy.mean():.1%}" in shown
+    assert f"{RESULT.test_score.mean():.1%}" in shown
     assert len(shown) < 200

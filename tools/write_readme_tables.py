@@ -44,8 +44,8 @@ def results(folder: Path) -> dict[str, Any]:
     runs = coterie.load_runs(folder)
     last: dict[tuple[str, int, int], float] = {}
     for row in runs.table("metrics").to_pylist():
-        if row["test_accuracy"] == row["test_accuracy"]:  # rounds without a test have NaN
-            last[row["strategy"], row["seed"], row["peer"]] = row["test_accuracy"]
+        if row["test_score"] == row["test_score"]:  # rounds without a test have NaN
+            last[row["strategy"], row["seed"], row["peer"]] = row["test_score"]
     strategies = {}
     for name in STRATEGIES:
         mine = {key[1:]: value for key, value in last.items() if key[0] == name}

@@ -11,6 +11,7 @@ from coterie.errors import CoterieError
 from coterie.learning.settings import TrainingSettings
 from coterie.runtime.settings import NetworkSettings, SimulationSettings
 from coterie.strategies import STRATEGIES, make_strategy
+from coterie.tasks import Score, Task
 
 __version__ = "0.1.0"
 
@@ -21,7 +22,9 @@ __all__ = [
     "PeerData",
     "PoisonSettings",
     "Result",
+    "Score",
     "SimulationSettings",
+    "Task",
     "TrainingSettings",
     "load_run",
     "load_runs",

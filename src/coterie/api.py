@@ -22,7 +22,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from torch import nn
 
-    from coterie.api_arguments import PeerArgument, SettingsArgument, StrategyArgument
+    from coterie.api_arguments import (
+        PeerArgument,
+        SettingsArgument,
+        StrategyArgument,
+        TaskArgument,
+    )
     from coterie.experiments.run_folder import RunFolder
     from coterie.experiments.run_summary import RunSummary
     from coterie.models.layout import Layout
@@ -38,7 +43,7 @@ class Result:
     """Best models as flat vectors, (K, P)."""
     layout: Layout
     metrics: pa.Table
-    """Per round and peer: losses and accuracies before and after merging, tests, traffic."""
+    """Per round and peer: losses and scores before and after merging, tests, traffic."""
     exchanges: pa.Table
     """Every model sent: round, receiver, sender, kind, bytes, delivered, merge weight."""
     summary: RunSummary
@@ -50,9 +55,9 @@ class Result:
         return self.summary.warnings
 
     @property
-    def test_accuracy(self) -> npt.NDArray[np.float64]:
-        """Each peer's final test accuracy, (K,); NaN for regression and poisoned peers."""
-        return np.asarray(self.metrics["test_accuracy"].to_numpy()[-len(self.models) :])
+    def test_score(self) -> npt.NDArray[np.float64]:
+        """Each peer's final test score, such as its accuracy, (K,); NaN for poisoned peers."""
+        return np.asarray(self.metrics["test_score"].to_numpy()[-len(self.models) :])
 
     @property
     def test_loss(self) -> npt.NDArray[np.float64]:
@@ -67,10 +72,10 @@ class Result:
 
     def __repr__(self) -> str:
         rounds, mean = self.metrics["round"][-1].as_py(), self.summary.mean
-        reached = f"accuracy {mean:.1%}" if self.summary.is_accuracy else f"loss {mean:.4g}"
+        reached = f"{self.summary.score.name} {self.summary.score.format(mean)}"
         return (
             f"<Result of {self.summary.label}: peers {len(self.models)}, rounds {rounds}, mean "
-            f"test {reached}; see test_accuracy, test_loss, summary, metrics, exchanges, models>"
+            f"test {reached}; see test_score, test_loss, summary, metrics, exchanges, models>"
         )
 
 
@@ -80,6 +85,7 @@ def simulate(
     strategy: StrategyArgument = DEFAULT_STRATEGY,
     settings: SettingsArgument = None,
     *,
+    task: TaskArgument = None,
     clusters: Sequence[int] | None = None,
     threads: int | None = None,
     on_round: Callable[[Round], None] | None = None,
@@ -97,6 +103,10 @@ def simulate(
         strategy for each peer.
     settings
         Rounds, training and all other settings; a `SimulationSettings` or a dict.
+    task
+        What is learned: a `Task`, the name of a loss, or a function that returns one loss per
+        sample. By default classes are learned from whole numbers, labels from several targets that
+        are 0 or 1, and values from floats.
     clusters
         The true cluster of each peer, (K,), if known. Only yardsticks, such as Oracle, and
         recorded tables use them.
@@ -117,29 +127,35 @@ def simulate(
     >>> dac = {"name": "dac", "fetches": 2}
     >>> build = lambda: nn.Sequential(nn.Linear(2, 2))
     >>> result = coterie.simulate(build, peers, dac, {"rounds": 2}, threads=1)
-    >>> result.test_accuracy.shape
+    >>> result.test_score.shape
     (4,)
     """
     from coterie.api_arguments import (
         check_build,
         check_peers,
         check_settings,
+        check_task_argument,
         check_threads,
         strategy_factory,
     )
     from coterie.data.peer_arrays import PeerArrays
     from coterie.experiments.run_summary import summarise
+    from coterie.learning.module_calls import integer_check
     from coterie.runtime.loop import run_to_end
     from coterie.runtime.recorder import Recorder
     from coterie.simulation.result_warnings import find_warnings
     from coterie.simulation.simulation import Simulation
 
-    datasets = PeerArrays(check_peers(peers), clusters)
+    data = check_peers(peers)
+    build = check_build(build)
+    datasets = PeerArrays(data, clusters, check_task_argument(task), integer_check(build))
+    if datasets.held_out:
+        print(f"A fifth of the training data is held out for {' and '.join(datasets.held_out)}.")
     make = strategy_factory(strategy)
     recorder = Recorder()
     with Simulation(
         datasets,
-        check_build(build),
+        build,
         make,
         check_settings(settings),
         threads=check_threads(threads, os.cpu_count() or 1),
@@ -157,7 +173,7 @@ def simulate(
                     make().name,
                     simulation.settings.seed,
                     datasets.cluster_names,
-                    is_accuracy=datasets.is_classification,
+                    datasets.task.score,
                 ),
                 warnings=find_warnings(simulation, metrics),
             ),

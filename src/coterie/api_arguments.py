@@ -15,6 +15,8 @@ from coterie.runtime.settings import SimulationSettings
 from coterie.settings import parse_settings
 from coterie.strategies import DEFAULT_STRATEGY, ServerStrategy, Strategy, make_strategy
 from coterie.strategies.catalogue import check_options
+from coterie.tasks import Task
+from coterie.tasks.loss_names import LossFunction, LossName
 
 AnyStrategy: TypeAlias = Strategy | ServerStrategy
 Build: TypeAlias = Callable[[], nn.Module]
@@ -23,7 +25,8 @@ StrategyArgument: TypeAlias = (
 )
 """A name, a name with options, a strategy, or a function that returns one for each peer."""
 SettingsArgument: TypeAlias = SimulationSettings | Mapping[str, Any] | None
-PeerArgument: TypeAlias = PeerData | tuple[Any, Any, Any] | Mapping[str, Any]
+PeerArgument: TypeAlias = PeerData | tuple[Any, ...] | Mapping[str, Any]
+TaskArgument: TypeAlias = Task | LossName | LossFunction | None
 
 _EXAMPLE = "such as lambda: nn.Linear(20, 2)"
 
@@ -115,13 +118,27 @@ def _peer_data(number: int, peer: PeerArgument) -> PeerData:
         return peer
     if isinstance(peer, tuple | list) and len(peer) == len(PARTS):
         return PeerData(*peer)
+    if isinstance(peer, tuple) and len(peer) == 2 and not isinstance(peer[0], tuple | list):
+        return PeerData(train=peer)
     if isinstance(peer, Mapping) and set(peer) == set(PARTS):
         return PeerData(**peer)
     raise DataError(
         f"Peer {number} is {_describe(peer)}, but must be PeerData(train=…, validation=…, test=…). "
-        "Each part is a pair (inputs, targets). A tuple of the three parts works too, and a dict "
-        "with their names."
+        "Each part is a pair (inputs, targets). A tuple of the three parts works too, a dict with "
+        "their names, and a single pair (inputs, targets)."
     )
+
+
+def check_task_argument(task: TaskArgument) -> Task | None:
+    """Return the task; the name or function of a loss becomes a task."""
+    if task is None or isinstance(task, Task):
+        return task
+    if isinstance(task, type) or not (isinstance(task, str) or callable(task)):
+        raise ConfigError(
+            f"task is {_describe(task)}, but must be a Task, such as Task('mse', score='mae'), the "
+            "name of a loss, or a function that returns one loss per sample."
+        )
+    return Task(task)
 
 
 def check_threads(threads: int | None, default: int) -> int:

@@ -136,9 +136,9 @@ def test_only_the_honest_are_measured(make_simulation):
         metrics = metrics_of(simulation)
     is_bad = np.isin(metrics["peer"].to_numpy(), bad)
     np.testing.assert_array_equal(metrics["poisoned"].to_numpy(), is_bad)
-    for name in ("train_loss", "validation_loss_trained", "validation_accuracy_trained"):
+    for name in ("train_loss", "validation_loss_trained", "validation_score_trained"):
         np.testing.assert_array_equal(np.isnan(metrics[name].to_numpy()), is_bad)
-    tested = ~np.isnan(metrics["test_accuracy"].to_numpy())
+    tested = ~np.isnan(metrics["test_score"].to_numpy())
     np.testing.assert_array_equal(tested, ~is_bad & (metrics["round"].to_numpy() % 2 == 0))
 
 
@@ -148,7 +148,7 @@ def test_strategies_still_hear_how_good_a_poisoned_peer_is(make_simulation):
 
     class Curious(Local):
         def round(self, me):
-            accuracies.append(me.validation_accuracy)
+            accuracies.append(me.validation_score)
             return super().round(me)
 
     with make_simulation(Curious, poison=PoisonSettings(kind="stale", count=3)) as simulation:
@@ -171,7 +171,7 @@ def test_the_summary_is_of_the_honest(tmp_path):
     execute(run, lambda: scenario, threads=1, tell=len, how_to_continue="")
     poisoned = poisoned_peers(config.poison, scenario, 0)
     assert poisoned.sum() == 3
-    accuracies = read_table(run.folder, "metrics")["test_accuracy"].to_numpy()[-8:]
+    accuracies = read_table(run.folder, "metrics")["test_score"].to_numpy()[-8:]
     np.testing.assert_array_equal(np.isnan(accuracies), poisoned)
     assert run.read_summary().mean == pytest.approx(accuracies[~poisoned].mean())
     with Simulation(

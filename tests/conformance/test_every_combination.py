@@ -198,7 +198,7 @@ def test_own_modules_train_with_every_default(name):
         OWN_MODULES[name], own_peers(), settings=library.SimulationSettings(rounds=2)
     )
     assert result.summary.label == DEFAULT_STRATEGY
-    assert (result.test_accuracy > 0).all()
+    assert (result.test_score > 0).all()
 
 
 def test_a_bare_linear_layer_regresses_with_every_default():

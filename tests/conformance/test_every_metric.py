@@ -51,7 +51,7 @@ def similarities(simulation: Simulation, metric: str, start: np.ndarray) -> np.n
         if metric in ON_DATA:
             job = EvaluateJob(ModelReference("published", model), state.samples[judge].train)
             (result,) = state.trainer.evaluate([job])
-            return result.accuracy if metric == "accuracy" else 1 / result.loss
+            return result.score if metric == "accuracy" else 1 / result.loss
         if metric == "inverse-distance":
             return 1 / float(np.linalg.norm(models[judge] - models[model]))
         vectors = models if metric == "cosine-weights" else changes

@@ -51,8 +51,8 @@ def test_values_are_predicted_and_their_unit_is_said(farms):
         "o",
     )
     assert done.code == 0, done.err
-    assert "a loss of 1 is a mean squared error of" in done.err
-    assert "test MSE" in plain(done.out)
+    assert "RMSE in the units of the label" in done.err
+    assert "test RMSE" in plain(done.out)
 
 
 def test_one_peer_is_enough(farms):

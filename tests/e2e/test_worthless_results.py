@@ -118,4 +118,4 @@ def test_the_warnings_change_no_result():
     inputs, labels = peers(0.3)[0].test
     with torch.no_grad():
         right = module(torch.from_numpy(inputs)).argmax(1).numpy() == labels
-    assert right.mean() == pytest.approx(one.test_accuracy[0])
+    assert right.mean() == pytest.approx(one.test_score[0])

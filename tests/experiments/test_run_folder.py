@@ -84,7 +84,7 @@ def test_a_model_reaches_the_accuracy_that_was_recorded(folder):
         rows = samples.test.rows()
         with torch.no_grad():
             guessed = module(torch.as_tensor(pool.inputs[rows])).argmax(dim=1).numpy()
-        assert (guessed == pool.targets[rows]).mean() == pytest.approx(last[peer]["test_accuracy"])
+        assert (guessed == pool.targets[rows]).mean() == pytest.approx(last[peer]["test_score"])
 
 
 def test_an_unfinished_run(folder):

@@ -22,6 +22,7 @@ from coterie.experiments.sweep_grid import (
 )
 from coterie.reports.sweep_tables import build_sweep_table, format_csv
 from coterie.results.sweep_points import SweepRun, best_points, group_by_values
+from coterie.tasks.score import ACCURACY, MSE, Score
 
 DIGITS = find_preset("digits")
 
@@ -183,11 +184,11 @@ def trial(
     test: float = 0.5,
     *,
     seed: int = 0,
-    is_accuracy: bool = True,
+    score: Score = ACCURACY,
 ) -> SweepRun:
     """Return a run that reached this, or that has not finished."""
     reached = RunSummary(
-        label, seed, ("a", "b"), (test, test), test, 3.0, 4.0, is_accuracy, validation or math.nan
+        label, seed, ("a", "b"), (test, test), test, 3.0, 4.0, score, validation or math.nan
     )
     name = f"{label}-{tau}-{seed}"
     return SweepRun(
@@ -213,8 +214,8 @@ def test_the_best_is_chosen_by_validation_and_never_by_test():
 
 def test_the_lowest_loss_is_best():
     trials = [
-        trial("dac", "1", 20.0, test=1.0, is_accuracy=False),
-        trial("dac", "5", 10.0, test=9.0, is_accuracy=False),
+        trial("dac", "1", 20.0, test=1.0, score=MSE),
+        trial("dac", "5", 10.0, test=9.0, score=MSE),
     ]
     assert best(trials) == {"dac": "5"}
 

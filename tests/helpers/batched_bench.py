@@ -24,6 +24,7 @@ from coterie.learning.trainer import (
     Workspace,
 )
 from coterie.models.vector import initial_vector
+from coterie.tasks import Task
 
 PEERS, SIZE = 5, 10
 
@@ -47,9 +48,13 @@ class Group:
         workspace = Workspace(self.pools, {"current": self.models})
         training = TrainingSettings(**{"batch_size": 4, "learning_rate": 0.02, **settings})
         self.trainer: Trainer = (
-            BatchedTrainer(build, training, workspace, device, is_classification=not regression)
+            BatchedTrainer(
+                build, training, workspace, device, Task("mse" if regression else "cross-entropy")
+            )
             if batched
-            else TorchTrainer(build, training, workspace, is_classification=not regression)
+            else TorchTrainer(
+                build, training, workspace, Task("mse" if regression else "cross-entropy")
+            )
         )
 
     def train(

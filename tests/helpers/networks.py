@@ -116,7 +116,7 @@ def networks(
         "schedule": draw(st.sampled_from(["synchronous", "sequential"])),
         "initialisation": draw(st.sampled_from(["common", "independent"])),
         "best": draw(st.sampled_from(["any", "trained"])),
-        "best_by": draw(st.sampled_from(["loss", "accuracy", "highest-accuracy"])),
+        "best_by": draw(st.sampled_from(["loss", "score", "best-score"])),
         "patience": draw(st.none() | st.integers(1, 3)),
         "network": draw(_failing(num_peers, rounds)) if failures else NetworkSettings(),
         "training": TrainingSettings(epochs=1, learning_rate=0.01),

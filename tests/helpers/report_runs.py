@@ -12,11 +12,12 @@ from coterie.experiments.recorded_tables import RecordedTables
 from coterie.experiments.run_folder import RunFolder
 from coterie.reports.html.run_groups import RunGroup
 from coterie.runtime.run_tables import SCHEMAS
+from coterie.tasks.score import ACCURACY
 
 NAMES = ("left", "right")
 
 
-def run(label, seed=0, *, strategy=None, num_peers=4, rounds=2, is_accuracy=True, **rows):
+def run(label, seed=0, *, strategy=None, num_peers=4, rounds=2, score=ACCURACY, **rows):
     """Return a run that has not finished, whose tables have these rows."""
     tables = {name: recorded(name, given) for name, given in rows.items()}
     numbers = sorted({row["round"] for row in rows["metrics"]})
@@ -37,24 +38,22 @@ def run(label, seed=0, *, strategy=None, num_peers=4, rounds=2, is_accuracy=True
     found = RunFolder(
         folder, config, cluster_names=NAMES, tables=RecordedTables(folder, num_peers, read)
     )
-    assert found.is_accuracy == is_accuracy
+    found.__dict__["score"] = score
     return found
 
 
-def metrics(number, levels, clusters=(0, 0, 1, 1), step=0, measure="accuracy", **more):
-    """Return a round of peers with these levels in validation and test."""
-    names = [f"validation_{measure}_{moment}" for moment in ("before", "merged", "trained")]
-    other = "loss" if measure == "accuracy" else "accuracy"
-    unknown = dict.fromkeys(
-        [*(n.replace(measure, other) for n in names), f"test_{other}"], float("nan")
-    )
+def metrics(number, levels, clusters=(0, 0, 1, 1), step=0, **more):
+    """Return a round of peers with these scores in validation and test; losses are unknown."""
+    names = [f"validation_score_{moment}" for moment in ("before", "merged", "trained")]
+    names.append("test_score")
+    unknown = dict.fromkeys([name.replace("score", "loss") for name in names], float("nan"))
     return [
         {
             "round": number,
             "peer": peer,
             "cluster": cluster,
             "step": step,
-            **dict.fromkeys([*names, f"test_{measure}"], level),
+            **dict.fromkeys(names, level),
             **unknown,
             **more,
         }

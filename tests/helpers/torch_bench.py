@@ -15,6 +15,7 @@ from coterie.learning.settings import TrainingSettings
 from coterie.learning.torch_trainer import TorchTrainer
 from coterie.learning.trainer import EvaluateJob, Evaluation, ModelReference, TrainJob, Workspace
 from coterie.models.vector import FlatModule, initial_vector
+from coterie.tasks import Task
 
 BITS = 2**127 + 12345
 Build = Callable[[], nn.Module]
@@ -98,7 +99,7 @@ class Bench:
             lambda: Watched(self.batches, build()),
             self.settings,
             Workspace(self.pools, {"current": self.models}),
-            is_classification=not regression,
+            Task("mse" if regression else "cross-entropy"),
         )
 
     def samples(self, samples: Samples | None = None) -> Samples:

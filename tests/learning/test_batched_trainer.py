@@ -18,6 +18,7 @@ from coterie.learning.stacked_module import StackedModule, views
 from coterie.learning.torch_trainer import EVALUATION_BATCH
 from coterie.learning.trainer import ModelReference, TrainJob
 from coterie.models.vector import FlatModule, initial_vector
+from coterie.tasks import Task
 
 OPTIMIZERS = [
     {"optimizer": "sgd"},
@@ -33,7 +34,7 @@ def test_gradients_are_those_of_each_model_alone(build):
     pool, flat = a_pool(PEERS * SIZE), FlatModule(build())
     rows = np.arange(PEERS * SIZE).reshape(PEERS, SIZE)
     models = np.stack([initial_vector(build, number) for number in range(PEERS)])
-    stacked = StackedModule(build(), CPU, is_classification=True)
+    stacked = StackedModule(build(), CPU, Task())
     parts = [views(torch.from_numpy(models), [e]) for e in flat.layout.entries if e.trainable]
     others = [views(torch.from_numpy(models), [e]) for e in flat.layout.entries if not e.trainable]
     trained = {name: view for part in parts for name, view in part.items()}
@@ -86,7 +87,7 @@ def test_regression_is_trained_alike(batch_size):
     (mine, *_), (alone, *_) = ours.evaluate(Samples(0, 3, 9)), theirs.evaluate(Samples(0, 3, 9))
     np.testing.assert_allclose(mine.losses, alone.losses, rtol=1e-4)
     assert mine.losses.shape == (6,)
-    assert mine.correct is None
+    assert mine.score == mine.loss
 
 
 def test_peers_with_different_numbers_of_samples_are_trained_alike():
@@ -228,8 +229,8 @@ def test_evaluations_are_those_of_each_model_alone(build):
     )
     for mine, alone in zip(ours.evaluate(*samples), theirs.evaluate(*samples), strict=True):
         np.testing.assert_allclose(mine.losses, alone.losses, rtol=1e-4, atol=1e-6)
-        np.testing.assert_array_equal(mine.correct, alone.correct)
-        assert (mine.losses.dtype, mine.correct.dtype) == (np.float32, np.bool_)
+        assert mine.score == alone.score
+        assert mine.losses.dtype == np.float32
     assert ours.models.tobytes() == ours.start.tobytes()
 
 

@@ -23,6 +23,7 @@ from coterie.models.vector import initial_vector
 from coterie.runtime.settings import SimulationSettings
 from coterie.simulation.simulation import Simulation
 from coterie.strategies.random import Random
+from coterie.tasks import Task
 
 
 @pytest.mark.parametrize(
@@ -57,8 +58,8 @@ def make(messages, build=small_module, **training) -> Trainer:
         build,
         TrainingSettings(**training),
         Workspace([a_pool(10)], {"current": models}),
+        Task(),
         threads=1,
-        is_classification=True,
         tell=messages.append,
     )
 
@@ -177,7 +178,7 @@ def test_a_whole_run_on_digits_ends_close_to_that_of_torch():
             lambda: Random(fetches=2),
             config,
         ) as simulation:
-            accuracies.append(metrics_of(simulation)["test_accuracy"].to_numpy()[-8:])
+            accuracies.append(metrics_of(simulation)["test_score"].to_numpy()[-8:])
             models.append(simulation.best_models())
     np.testing.assert_allclose(models[0], models[1], atol=5e-3)
     np.testing.assert_allclose(accuracies[0], accuracies[1], atol=0.01)

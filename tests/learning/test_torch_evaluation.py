@@ -29,9 +29,8 @@ def test_evaluation_measures_every_sample(count):
         targets = torch.from_numpy(bench.pools[0].targets)
         losses = bench.loss(outputs, targets)
     np.testing.assert_allclose(evaluation.losses, losses.numpy(), rtol=1e-5)
-    np.testing.assert_array_equal(evaluation.correct, (outputs.argmax(1) == targets).numpy())
     assert evaluation.loss == pytest.approx(losses.double().mean().item(), rel=1e-6)
-    assert evaluation.accuracy == (outputs.argmax(1) == targets).double().mean().item()
+    assert evaluation.score == (outputs.argmax(1) == targets).double().mean().item()
 
 
 def test_evaluation_changes_nothing():
@@ -69,7 +68,8 @@ def test_chosen_rows_are_evaluated_in_their_order():
     everything = bench.evaluate()
     chosen = bench.evaluate(samples=Samples(0, 0, 10, CHOSEN))
     np.testing.assert_allclose(chosen.losses, everything.losses[CHOSEN], rtol=1e-6)
-    np.testing.assert_array_equal(chosen.correct, everything.correct[CHOSEN])
+    parts = [bench.evaluate(samples=Samples(0, row, row + 1)).score for row in CHOSEN]
+    assert chosen.score == np.mean(parts)
 
 
 def test_many_chosen_rows_are_evaluated_in_several_batches():
@@ -116,8 +116,7 @@ def test_regression_uses_the_squared_error_of_each_sample():
     assert evaluation.losses.shape == (10,)
     np.testing.assert_allclose(evaluation.losses, expected, rtol=1e-5)
     assert evaluation.loss == pytest.approx(expected.mean(dtype=np.float64), rel=1e-6)
-    assert evaluation.correct is None
-    assert np.isnan(evaluation.accuracy)
+    assert evaluation.score == evaluation.loss
 
 
 @pytest.mark.parametrize(
@@ -135,14 +134,14 @@ def test_a_module_that_does_not_take_the_data_is_refused(build):
 @pytest.mark.parametrize(
     ("build", "shape"),
     [
-        (lambda: nn.Sequential(nn.Linear(FEATURES, CLASSES - 1)), r"\(1, 2\)"),
-        (lambda: nn.Sequential(nn.Linear(FEATURES, 1), nn.Flatten(0)), r"\(1,\)"),
-        (lambda: nn.Sequential(nn.Linear(FEATURES, 4), nn.Unflatten(1, (2, 2))), r"\(1, 2, 2\)"),
+        (lambda: nn.Sequential(nn.Linear(FEATURES, CLASSES - 1)), r"\(2, 2\)"),
+        (lambda: nn.Sequential(nn.Linear(FEATURES, 1), nn.Flatten(0)), r"\(2,\)"),
+        (lambda: nn.Sequential(nn.Linear(FEATURES, 4), nn.Unflatten(1, (2, 2))), r"\(2, 2, 2\)"),
     ],
 )
 def test_a_module_with_too_few_outputs_is_refused(build, shape):
     with pytest.raises(
-        ConfigError, match=rf"returns shape {shape}, but \(1, at least 3\) is needed"
+        ConfigError, match=rf"returns shape {shape}, but \(2, at least 3\) is needed"
     ):
         Bench(build)
 
@@ -161,7 +160,7 @@ def test_a_module_with_more_outputs_than_classes_is_fine():
 
 @pytest.mark.parametrize("outputs", [2, 3])
 def test_regression_needs_exactly_one_output(outputs):
-    with pytest.raises(ConfigError, match=r"but \(1, 1\) is needed"):
+    with pytest.raises(ConfigError, match="one output per sample is needed"):
         Bench(lambda: nn.Sequential(nn.Linear(FEATURES, outputs)), regression=True)
 
 
@@ -176,9 +175,20 @@ class ReturnsPair(nn.Module):
         return self.linear(inputs), inputs
 
 
+class ReturnsList(ReturnsPair):
+    def forward(self, inputs: torch.Tensor) -> list[torch.Tensor]:
+        return [self.linear(inputs)]
+
+
+def test_of_a_tuple_the_first_element_is_the_output():
+    bench = Bench(ReturnsPair)
+    assert np.isfinite(bench.train())
+    assert bench.evaluate().losses.shape == (10,)
+
+
 def test_a_module_that_does_not_return_a_tensor_is_refused():
-    with pytest.raises(ConfigError, match="tuple"):
-        Bench(ReturnsPair)
+    with pytest.raises(ConfigError, match="returns a list, but it must return a tensor"):
+        Bench(ReturnsList)
 
 
 def test_evaluations_average_in_double_precision():

@@ -21,6 +21,7 @@ from coterie.peer.status import status_json, status_table
 from coterie.peer.transport.context import PeerContext
 from coterie.storage.files import lock_folder
 from coterie.swarm.peer_folders import free_ports
+from coterie.tasks.score import ACCURACY
 
 
 @pytest.fixture
@@ -65,7 +66,7 @@ def test_metrics_can_be_scraped(address_book):
     context.traffic.calls["ab" * 32, "Hello"] += 2
     for _ in range(3):
         context.refused.count("ab" * 32, Reason.BOMB)
-    status = PeerStatus("ward", address_book.identity.peer_id, 1, round=7, validation_accuracy=0.5)
+    status = PeerStatus("ward", address_book.identity.peer_id, 1, round=7, validation_score=0.5)
     (port,) = free_ports(1)
     with serve_metrics(port, context, lambda: status):
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
@@ -76,7 +77,7 @@ def test_metrics_can_be_scraped(address_book):
         ):
             pass
     assert "coterie_round 7.0" in text
-    assert "coterie_validation_accuracy 0.5" in text
+    assert "coterie_validation_score 0.5" in text
     assert 'coterie_bytes_received_total{peer="abababab"} 1234.0' in text
     assert 'coterie_calls_total{method="Hello",peer="abababab"} 2.0' in text
     assert 'coterie_refused_total{peer="abababab",reason="bomb"} 3.0' in text
@@ -93,8 +94,8 @@ def shown(folder):
 def test_the_status_says_whether_it_runs(tmp_path, address_book):
     assert "has never run" in shown(tmp_path)
     assert json.loads(status_json(tmp_path)) is None
-    run = PeerRun(tmp_path, address_book, rounds=9)
-    run.update_status(state="running", round=4, validation_accuracy=0.875, refused={"bomb": 2})
+    run = PeerRun(tmp_path, address_book, 9, ACCURACY)
+    run.update_status(state="running", round=4, validation_score=0.875, refused={"bomb": 2})
     text = shown(tmp_path)
     assert "ended unexpectedly" in text
     assert "4 of 9" in text
@@ -115,7 +116,7 @@ def test_a_running_peer_is_seen_from_another_process(tmp_path, address_book):
     import subprocess
     import sys
 
-    PeerRun(tmp_path, address_book, rounds=None).update_status(state="running", round=0)
+    PeerRun(tmp_path, address_book, None, ACCURACY).update_status(state="running", round=0)
     with lock_folder(tmp_path):
         told = subprocess.run(
             [sys.executable, "-m", "coterie", "peer", "status", "--folder", tmp_path, "--json"],

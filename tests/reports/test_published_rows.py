@@ -12,6 +12,7 @@ from rich.console import Console
 from coterie.experiments.published.published_table import PublishedComparison, PublishedTable
 from coterie.experiments.run_summary import RunSummary
 from coterie.reports.final_table import build_final_table
+from coterie.tasks.score import MSE
 
 
 def published(**changes: object) -> PublishedComparison:
@@ -104,7 +105,7 @@ def test_published_intervals_and_communication():
 def test_errors_are_not_scaled():
     results = {"local": {"mean": 30.26}}
     theirs = published(measure="error", clusters=[], results=results)
-    ours = [an_outcome("local", 31.0, is_accuracy=False)]
+    ours = [an_outcome("local", 31.0, score=MSE)]
     assert column("mean", ours, theirs) == ["31.00", "30.26", "+0.74"]
 
 

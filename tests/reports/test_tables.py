@@ -14,6 +14,7 @@ from rich.console import Console
 from coterie.experiments.run_summary import RunSummary, summarise
 from coterie.reports.final_table import build_final_table
 from coterie.results.statistics import confidence_interval
+from coterie.tasks.score import ACCURACY, MSE
 
 
 def metrics(rows: list[dict[str, object]]) -> pa.Table:
@@ -31,7 +32,7 @@ def an_outcome(label: str, *means: float, seed: int = 0, **changes: object) -> R
         "mean": float(np.nanmean(means)),
         "models_per_peer": 1234.4,
         "megabytes_per_peer": 56.78,
-        "is_accuracy": True,
+        "score": ACCURACY,
         **changes,
     }
     return RunSummary(**settings)
@@ -100,7 +101,7 @@ def small_run() -> pa.Table:
                     "round": number,
                     "peer": peer,
                     "cluster": peer // 2,
-                    "test_accuracy": test,
+                    "test_score": test,
                     "test_loss": 1 - test,
                     "models_received": 2 if number == 0 else 0,
                     "models_sent": peer,
@@ -112,7 +113,7 @@ def small_run() -> pa.Table:
 
 
 def test_outcome_by_hand():
-    reached = summarise(small_run(), "gossip", 3, ["north", "south"], is_accuracy=True)
+    reached = summarise(small_run(), "gossip", 3, ["north", "south"], ACCURACY)
     assert reached.label == "gossip"
     assert reached.seed == 3
     assert reached.cluster_names == ("north", "south")
@@ -121,34 +122,32 @@ def test_outcome_by_hand():
     # (4·2 received + 2·(0+1+2+3) sent) / 4 peers, and 8 rows of 1.5 MB.
     assert reached.models_per_peer == 5.0
     assert reached.megabytes_per_peer == 3.0
-    assert reached.is_accuracy
+    assert reached.score == ACCURACY
 
 
-def test_outcome_of_a_regression_is_the_loss():
-    reached = summarise(small_run(), "gossip", 0, ["north", "south"], is_accuracy=False)
-    assert reached.cluster_means == pytest.approx((0.375, 0.7))
-    assert reached.mean == pytest.approx(0.5375)
-    assert not reached.is_accuracy
+def test_outcome_of_a_regression_is_the_error():
+    reached = summarise(small_run(), "gossip", 0, ["north", "south"], MSE)
+    assert reached.score == MSE
 
 
 def test_rows_need_not_be_in_order():
     table = small_run()
     shuffled = table.take(np.random.default_rng(0).permutation(table.num_rows))
     names = ["north", "south"]
-    ours = summarise(table, "x", 0, names, is_accuracy=True)
-    theirs = summarise(shuffled, "x", 0, names, is_accuracy=True)
+    ours = summarise(table, "x", 0, names, ACCURACY)
+    theirs = summarise(shuffled, "x", 0, names, ACCURACY)
     assert theirs.cluster_means == pytest.approx(ours.cluster_means)
     assert theirs.models_per_peer == ours.models_per_peer
 
 
 def test_a_cluster_without_peers_at_the_end_has_no_mean():
-    reached = summarise(small_run(), "x", 0, ["north", "south", "empty"], is_accuracy=True)
+    reached = summarise(small_run(), "x", 0, ["north", "south", "empty"], ACCURACY)
     assert math.isnan(reached.cluster_means[2])
     assert reached.mean == pytest.approx(0.4625)
 
 
 def test_outcome_of_a_run_without_rounds():
-    reached = summarise(metrics([]), "x", 0, ["north"], is_accuracy=True)
+    reached = summarise(metrics([]), "x", 0, ["north"], ACCURACY)
     assert math.isnan(reached.mean)
     assert math.isnan(reached.cluster_means[0])
     assert reached.models_per_peer == reached.megabytes_per_peer == 0.0
@@ -158,7 +157,7 @@ def test_byte_counts_beyond_32_bits_add_up():
     rows = [
         {"round": n, "peer": 0, "bytes_received": 2**40, "models_sent": 2**31 - 1} for n in range(3)
     ]
-    reached = summarise(metrics(rows), "x", 0, ["north"], is_accuracy=True)
+    reached = summarise(metrics(rows), "x", 0, ["north"], ACCURACY)
     assert reached.megabytes_per_peer == 3 * 2**40 / 1e6
     assert reached.models_per_peer == 3 * (2**31 - 1)
 
@@ -180,7 +179,7 @@ def test_several_seeds_are_shown_with_mean_and_interval():
 
 
 def test_a_regression_is_not_scaled():
-    outcomes = [an_outcome("local", v, is_accuracy=False, seed=s) for s, v in enumerate([1.0, 3.0])]
+    outcomes = [an_outcome("local", v, score=MSE, seed=s) for s, v in enumerate([1.0, 3.0])]
     _, rows = cells_of(outcomes)
     assert rows["local"][0] == "2.00 ± 12.71"
     assert "test MSE" in build_final_table("title", outcomes).title
@@ -207,10 +206,10 @@ def test_rows_keep_the_order_of_the_outcomes():
     assert list(rows) == ["z", "a", "m"]
 
 
-@pytest.mark.parametrize(("is_accuracy", "best"), [(True, "high"), (False, "low")])
-def test_higher_accuracies_and_lower_errors_are_better(is_accuracy, best):
+@pytest.mark.parametrize(("score", "best"), [(ACCURACY, "high"), (MSE, "low")])
+def test_higher_accuracies_and_lower_errors_are_better(score, best):
     outcomes = [
-        an_outcome(label, value, is_accuracy=is_accuracy)
+        an_outcome(label, value, score=score)
         for label, value in (("middle", 0.5), ("high", 0.9), ("low", 0.1))
     ]
     assert bold_rows(outcomes) == [best]
@@ -222,10 +221,10 @@ def test_the_best_is_best_on_average_over_seeds():
     assert bold_rows(outcomes) == ["steady"]
 
 
-@pytest.mark.parametrize("is_accuracy", [True, False])
-def test_a_strategy_without_a_result_is_never_the_best(is_accuracy):
-    nothing = an_outcome("nothing", 0.0, mean=math.nan, is_accuracy=is_accuracy)
-    something = an_outcome("something", 0.5, is_accuracy=is_accuracy)
+@pytest.mark.parametrize("score", [ACCURACY, MSE])
+def test_a_strategy_without_a_result_is_never_the_best(score):
+    nothing = an_outcome("nothing", 0.0, mean=math.nan, score=score)
+    something = an_outcome("something", 0.5, score=score)
     assert bold_rows([nothing, something]) == ["something"]
     assert bold_rows([something, nothing]) == ["something"]
 
@@ -241,11 +240,11 @@ def test_the_table_can_be_printed():
 def test_peers_without_a_test_do_not_count():
     """Such as poisoned peers, which are not tested."""
     rows = [
-        {"peer": 0, "cluster": 0, "test_accuracy": 0.5},
-        {"peer": 1, "cluster": 0, "test_accuracy": math.nan},
-        {"peer": 2, "cluster": 1, "test_accuracy": math.nan},
-        {"peer": 3, "cluster": 2, "test_accuracy": 0.9},
+        {"peer": 0, "cluster": 0, "test_score": 0.5},
+        {"peer": 1, "cluster": 0, "test_score": math.nan},
+        {"peer": 2, "cluster": 1, "test_score": math.nan},
+        {"peer": 3, "cluster": 2, "test_score": 0.9},
     ]
-    found = summarise(metrics(rows), "a", 0, ("x", "y", "z"), is_accuracy=True)
+    found = summarise(metrics(rows), "a", 0, ("x", "y", "z"), ACCURACY)
     assert found.mean == pytest.approx(0.7)
     assert found.cluster_means == pytest.approx((0.5, math.nan, 0.9), nan_ok=True)

@@ -25,6 +25,7 @@ from coterie.results.reproduction import (
 )
 from coterie.results.statistics import confidence_interval
 from coterie.studies.papers import PAPERS
+from coterie.tasks.score import ACCURACY, MSE
 
 LABELS5 = "friends-cifar-labels5"
 
@@ -40,7 +41,7 @@ def run(label: str, mean: float, seed: int = 0, **others: object) -> ReproducedR
         mean=mean / 100,
         models_per_peer=0.0,
         megabytes_per_peer=0.0,
-        is_accuracy=True,
+        score=ACCURACY,
     )
     return ReproducedRun(outcome, **others)
 
@@ -83,7 +84,7 @@ def test_a_small_difference_is_met(preset, label, mean, judgement):
 
 @pytest.mark.parametrize(("factor", "judgement"), [(1.014, "met"), (1.016, "unexplained")])
 def test_points_of_a_squared_error_are_percent_of_it(factor, judgement):
-    outcome = replace(run("random", 0).summary, mean=1494.84 * factor, is_accuracy=False)
+    outcome = replace(run("random", 0).summary, mean=1494.84 * factor, score=MSE)
     mine = experiment("friends-synthetic", ReproducedRun(outcome))
     assert row("friends-synthetic", "random", mine).judgement == judgement
 

@@ -11,6 +11,7 @@ from commands import coterie
 from coterie.errors import StorageError
 from coterie.results.read_runs import read_runs
 from coterie.runtime.recorder import Recorder
+from coterie.tasks.score import ACCURACY
 
 OPTIONS = ("--peers", 8, "--rounds", 4, "--threads", 1, "--set", "strategy.fetches=2")
 
@@ -56,10 +57,10 @@ def test_an_unfinished_run_has_what_it_had_at_its_last_test(runs):
     stop(runs / "random-seed0", 4)
     run = read_runs([runs])[0]
     assert (run.finished, run.last_tested, run.last_round) == (None, 2, 3)
-    assert run.is_accuracy
+    assert run.score == ACCURACY
     assert run.cluster_names == whole.cluster_names == ("0°", "90°", "180°", "270°")
     tested = [row for row in whole.table("metrics").to_pylist() if row["round"] == 2]
-    assert run.summary.mean == pytest.approx(sum(row["test_accuracy"] for row in tested) / 8)
+    assert run.summary.mean == pytest.approx(sum(row["test_score"] for row in tested) / 8)
     assert run.summary.models_per_peer == 8
 
 

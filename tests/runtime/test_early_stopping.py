@@ -7,17 +7,17 @@ import pytest
 from torch import nn
 
 from coterie.data.peer_arrays import PeerArrays, PeerData
-from coterie.errors import ConfigError
 from coterie.runtime.early_stopping import WINDOW, EarlyStopping
 from coterie.runtime.settings import SimulationSettings
 from coterie.simulation.simulation import Simulation
 from coterie.strategies.local import Local
+from coterie.tasks.score import ACCURACY
 
 UNUSED = np.full(1, np.nan)
 
 
 def progress(num_peers: int = 1, **settings: object) -> EarlyStopping:
-    return EarlyStopping(SimulationSettings(**settings), num_peers)
+    return EarlyStopping(SimulationSettings(**settings), num_peers, ACCURACY)
 
 
 def by_loss(progress: EarlyStopping, round_number: int, *losses: float) -> list[int]:
@@ -57,7 +57,7 @@ def test_the_accuracy_does_not_matter_when_the_loss_decides():
 
 
 def test_the_best_by_accuracy_is_a_moving_average_over_five_validations():
-    mine = progress(1, best_by="accuracy")
+    mine = progress(1, best_by="score")
     accuracies = [0.5, 0.75, 0.25, 1.0, 0.5, 0.0, 1.0, 1.0]
     # By hand: the means of the last five, or of all there are.
     averages = [0.5, 0.625, 0.5, 0.625, 0.6, 0.5, 0.55, 0.7]
@@ -72,7 +72,7 @@ def test_the_best_by_accuracy_is_a_moving_average_over_five_validations():
 
 
 def test_the_best_by_highest_accuracy_is_the_highest_single_one():
-    mine = progress(1, best_by="highest-accuracy")
+    mine = progress(1, best_by="best-score")
     accuracies = [0.5, 0.75, 0.25, 1.0, 0.5, 1.0]
     assert [by_accuracy(mine, number, each) for number, each in enumerate(accuracies)] == [
         True, True, False, True, False, False
@@ -82,7 +82,7 @@ def test_the_best_by_highest_accuracy_is_the_highest_single_one():
 
 
 def test_with_the_highest_accuracy_patience_counts_rounds_since_the_lowest_loss():
-    mine = progress(2, best_by="highest-accuracy", patience=3)
+    mine = progress(2, best_by="best-score", patience=3)
     losses = np.array([[1.0, 1.0], [0.9, 1.1], [0.8, 1.2], [0.7, 1.3], [0.6, 1.4]])
     accuracies = np.array([[0.9, 0.1], [0.5, 0.2], [0.4, 0.3], [0.3, 0.4], [0.2, 0.5]])
     stopping = []
@@ -94,7 +94,7 @@ def test_with_the_highest_accuracy_patience_counts_rounds_since_the_lowest_loss(
 
 
 def test_new_data_forget_the_lowest_loss():
-    mine = progress(1, best_by="highest-accuracy", patience=2)
+    mine = progress(1, best_by="best-score", patience=2)
     mine.consider(np.array([0]), 0, np.array([0.1]), np.array([0.5]))
     mine.reset(5)
     for number in (5, 6):
@@ -114,7 +114,7 @@ def test_checkpoints_without_a_lowest_loss_can_be_gone_on_from():
 
 
 def test_the_averages_of_peers_do_not_mix():
-    mine = progress(2, best_by="accuracy")
+    mine = progress(2, best_by="score")
     first, second = np.array([0]), np.array([1])
     for number in range(4):
         mine.consider(first, number, UNUSED, np.array([1.0]))
@@ -122,7 +122,7 @@ def test_the_averages_of_peers_do_not_mix():
     np.testing.assert_array_equal(mine.best_value, [-1.0, -0.25])
 
 
-@pytest.mark.parametrize("best_by", ["loss", "accuracy", "highest-accuracy"])
+@pytest.mark.parametrize("best_by", ["loss", "score", "best-score"])
 def test_of_equals_the_older_stays_the_best(best_by):
     mine = progress(1, best_by=best_by)
     value = np.array([0.5])
@@ -142,15 +142,18 @@ def test_a_loss_that_is_not_a_number_is_never_the_best():
     assert mine.best_round[0] == 3
 
 
-def test_without_accuracies_the_best_cannot_be_chosen_by_them():
-    """Regression has losses only: to say so beats a run whose bests are never found."""
+def test_of_errors_the_lowest_is_the_best():
     rng = np.random.default_rng(0)
     part = (rng.normal(size=(8, 2)).astype(np.float32), rng.normal(size=8).astype(np.float32))
     datasets = PeerArrays([PeerData(part, part, part)] * 2)
-    for best_by in ("accuracy", "highest-accuracy"):
-        settings = SimulationSettings(best_by=best_by, rounds=1)
-        with pytest.raises(ConfigError, match=f"best_by = {best_by} needs classes"):
-            Simulation(datasets, lambda: nn.Linear(2, 1), Local, settings)
+    found = []
+    for best_by in ("loss", "best-score"):
+        settings = SimulationSettings(best_by=best_by, rounds=9)
+        with Simulation(datasets, lambda: nn.Linear(2, 1), Local, settings) as simulation:
+            while not simulation.finished:
+                simulation.advance()
+            found.append(simulation.best_models())
+    np.testing.assert_array_equal(*found)
 
 
 def test_patience_counts_rounds_since_the_best():
@@ -205,7 +208,7 @@ def test_patience_counts_from_the_last_round_on_the_old_data():
 
 
 def test_new_data_forget_the_accuracies_on_the_old():
-    mine = progress(1, best_by="accuracy")
+    mine = progress(1, best_by="score")
     for number in range(5):
         by_accuracy(mine, number, 1.0)
     mine.reset(5)
@@ -213,7 +216,7 @@ def test_new_data_forget_the_accuracies_on_the_old():
     assert mine.best_value[0] == -0.25
 
 
-@pytest.mark.parametrize("best_by", ["loss", "accuracy", "highest-accuracy"])
+@pytest.mark.parametrize("best_by", ["loss", "score", "best-score"])
 def test_restored_progress_goes_on_like_the_one_that_was_saved(best_by):
     rng = np.random.default_rng(0)
     values = rng.random((12, 4))

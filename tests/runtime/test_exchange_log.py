@@ -165,7 +165,7 @@ def test_a_round_starts_unmerged_and_unmeasured():
 
 def test_the_tables_of_a_round():
     now = a_round()
-    now.measures["test_accuracy"][:] = [0.25, 0.5, 0.75, 1.0]
+    now.measures["test_score"][:] = [0.25, 0.5, 0.75, 1.0]
     tables = now.tables()
     metrics = tables["metrics"]
     assert metrics["status"].tolist() == ["active", "offline", "stopped", "stopped"]
@@ -173,7 +173,7 @@ def test_the_tables_of_a_round():
     assert metrics["step"].tolist() == [1] * 4
     assert metrics["peer"].tolist() == [0, 1, 2, 3]
     assert metrics["cluster"].tolist() == [0, 0, 1, 1]
-    assert metrics["test_accuracy"].tolist() == [0.25, 0.5, 0.75, 1.0]
+    assert metrics["test_score"].tolist() == [0.25, 0.5, 0.75, 1.0]
     assert metrics["models_sent"].tolist() == [1, 1, 2, 2]
     assert tables["exchanges"]["round"].tolist() == [4] * 7
     assert tables["neighbours"]["num_received"].tolist() == [2, 1, 0, 0]

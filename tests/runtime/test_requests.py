@@ -111,7 +111,7 @@ def test_score_measures_their_model_on_my_training_data(make_simulation):
             )
             expected = state.trainer.evaluate([job])[0]
             seen = simulation._runtime.strategies[peer].seen
-            assert seen == {"loss": expected.loss, "accuracy": expected.accuracy}
+            assert seen == {"loss": expected.loss, "accuracy": expected.score}
 
 
 def test_ask_score_measures_my_model_on_their_training_data(make_simulation):

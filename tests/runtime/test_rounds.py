@@ -23,7 +23,7 @@ def test_validation_before_merge_is_that_of_the_round_before(make_simulation):
         previous = simulation.advance()
         while not simulation.finished:
             now = simulation.advance()
-            for measure in ("loss", "accuracy"):
+            for measure in ("loss", "score"):
                 np.testing.assert_array_equal(
                     now.measures[f"validation_{measure}_before"],
                     previous.measures[f"validation_{measure}_trained"],
@@ -81,7 +81,7 @@ def test_the_bests_of_both_rules_can_be_compared_in_one_run(make_simulation, bes
         return now.measures
 
     both, alone = last(best=best, compare_bests=True), last(best=other)
-    for measure in ("loss", "accuracy"):
+    for measure in ("loss", "score"):
         np.testing.assert_array_equal(both[f"test_{measure}_other"], alone[f"test_{measure}"])
         assert np.isnan(alone[f"test_{measure}_other"]).all()
     assert (both["test_loss"] != both["test_loss_other"]).any()
@@ -92,13 +92,13 @@ def test_the_final_test_uses_the_best_model_on_the_peers_own_test_data(make_simu
         tested = []
         while not simulation.finished:
             now = simulation.advance()
-            tested.append(bool(np.isfinite(now.measures["test_accuracy"]).all()))
+            tested.append(bool(np.isfinite(now.measures["test_score"]).all()))
         state = simulation.state
         jobs = [
             EvaluateJob(ModelReference("best", peer), state.samples[peer].test) for peer in range(6)
         ]
-        expected = [result.accuracy for result in state.trainer.evaluate(jobs)]
-    np.testing.assert_array_equal(now.measures["test_accuracy"], expected)
+        expected = [result.score for result in state.trainer.evaluate(jobs)]
+    np.testing.assert_array_equal(now.measures["test_score"], expected)
     assert tested == [True, False, True, False, True, True]
 
 
@@ -122,7 +122,7 @@ def test_a_stopped_peer_keeps_serving_its_best_model(make_simulation):
             stopped_before = simulation.state.progress.stopped.copy()
         assert served
         assert now.number < 30, "the run ends when all peers have stopped"
-        assert np.isfinite(now.measures["test_accuracy"]).all()
+        assert np.isfinite(now.measures["test_score"]).all()
 
 
 def test_a_shift_gives_new_data_and_wakes_all_peers_up():
@@ -289,7 +289,7 @@ def test_central_per_cluster_beats_central_for_all_when_clusters_disagree(make_s
     accuracy = {}
     for scope in ("cluster", "all"):
         with make_simulation(lambda s=scope: Central(s), [40] * 6, rounds=30) as simulation:
-            accuracy[scope] = np.asarray(metrics_of(simulation)["test_accuracy"])[-6:].mean()
+            accuracy[scope] = np.asarray(metrics_of(simulation)["test_score"])[-6:].mean()
     assert accuracy["cluster"] > accuracy["all"] + 0.2
 
 
@@ -298,7 +298,7 @@ def test_one_peer_alone(make_simulation):
         options = options_for(name, 0)
         with make_simulation(lambda n=name, o=options: make_strategy(n, o), [16]) as simulation:
             table = metrics_of(simulation)
-        assert np.isfinite(np.asarray(table["test_accuracy"])[-1])
+        assert np.isfinite(np.asarray(table["test_score"])[-1])
 
 
 def test_divergence_names_peer_and_round(make_simulation):

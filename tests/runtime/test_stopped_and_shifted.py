@@ -28,7 +28,7 @@ def test_who_has_stopped_still_measures_others_models(make_simulation):
             EvaluateJob(ModelReference("published", int(peer)), state.samples[judge].train)
             for peer, judge in pairs
         ]
-        expected = [result.accuracy for result in state.trainer.evaluate(jobs)]
+        expected = [result.score for result in state.trainer.evaluate(jobs)]
         simulation.advance()
         tables = [strategy.table.similarities(ALL_PEERS) for strategy in _strategies(simulation)]
     assert [tables[peer][judge] for peer, judge in pairs] == expected

@@ -277,7 +277,7 @@ def test_weights_compare_alike_from_both_sides():
     assert asked[1].metric == "cosine"
 
 
-def test_accuracy_asked_of_the_others():
+def test_score_asked_of_the_others():
     asked = play(DAC(fetches=2, measured_by="them", metric="accuracy"), LOSSES, {})
     assert asked[1] == AskScore(asked[0].peers, "accuracy")
 

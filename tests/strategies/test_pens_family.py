@@ -20,7 +20,7 @@ ACCURACIES = {peer: peer / 10 for peer in range(1, NUM_PEERS)}
 
 def me(round_number: int = 1, seed: int = 0) -> Me:
     rng = np.random.default_rng(seed)
-    return Me(0, round_number, np.arange(NUM_PEERS), 10, rng, validation_accuracy=0.5)
+    return Me(0, round_number, np.arange(NUM_PEERS), 10, rng, validation_score=0.5)
 
 
 def play(strategy: Strategy, mine: Me, *, silent: frozenset[int] = frozenset()) -> list:

@@ -125,10 +125,10 @@ def test_what_honest_peers_lose(tmp_path):
         read_table(folder / "two" / f"{name}-seed1", "metrics").to_pylist()[-8:]
         for name in ("kin", "kin-stale")
     )
-    honest = [row["peer"] for row in poisoned if not math.isnan(row["test_accuracy"])]
+    honest = [row["peer"] for row in poisoned if not math.isnan(row["test_score"])]
     assert len(honest) == 5
     (peer,) = (peer for peer in honest if clean[peer]["cluster"] == 0)
-    lost = clean[peer]["test_accuracy"] - poisoned[peer]["test_accuracy"]
+    lost = clean[peer]["test_score"] - poisoned[peer]["test_score"]
     found = {row["strategy"]: row["lost"] for row in rows(folder)}
     assert found["kin"] == ""
     assert float(found["kin-stale"]) == pytest.approx(lost, abs=1e-5)

@@ -67,6 +67,6 @@ class RecordedPeer:
             now.exchanges.add("fetch", 0, mine, 100 + sender, delivered=True)
             now.exchanges.record_merge_weight(0, mine, 0.25)
         now.measures["validation_loss_trained"][:] = self.number + number / 10
-        now.measures["test_loss"][:] = now.measures["test_accuracy"][:] = test
+        now.measures["test_loss"][:] = now.measures["test_score"][:] = test
         self.recorder.add(now, (2.0 + self.number, 0.5))
         self.recorder.flush()

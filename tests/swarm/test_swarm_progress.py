@@ -52,13 +52,13 @@ def test_every_peer_has_a_line_on_a_terminal(run, peers):
         peers[0],
         state="running",
         round=3,
-        validation_accuracy=0.5,
+        validation_score=0.5,
         num_fetched=2,
         num_known=11,
         refused={"unknown": 4, "busy": 1},
         failures={"unreachable": 7},
     )
-    say(peers[1], state="running", round=4, validation_accuracy=0.7)
+    say(peers[1], state="running", round=4, validation_score=0.7)
     peers[1].num_restarts = 2
     peers[2].error = TrainingError("diverged")
     text = shown(run, peers, terminal=True)
@@ -95,7 +95,7 @@ def test_the_estimate_counts_from_what_this_session_has_done(run, peers, monkeyp
     with SwarmProgress([run], Console(file=out, force_terminal=False, width=200)) as display:
         for number, now in ((4, 200.0), (6, 220.0)):
             for peer in peers:
-                say(peer, state="running", round=number, validation_accuracy=0.5)
+                say(peer, state="running", round=number, validation_score=0.5)
             clock[0] = now
             display.show(run, peers)
     first, second = out.getvalue().splitlines()

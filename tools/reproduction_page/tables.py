@@ -10,6 +10,7 @@ from coterie.experiments.published.published_table import PublishedResult, Publi
 from coterie.results.analyses.analyse_runs import COMMUNICATION, cell, mean_over_seeds
 from coterie.results.analyses.analysis_list import ShownColumn
 from coterie.results.analyses.columns import ALL
+from coterie.tasks.score import ACCURACY
 from reproduction_page.kept import WINDOW, KeptRun
 
 About = Mapping[str, str]
@@ -89,8 +90,8 @@ def _found(runs: Sequence[KeptRun]) -> str:
 
 
 def _shifts(runs: Sequence[KeptRun]) -> str:
-    is_accuracy = all(run.outcome.is_accuracy for run in runs)
-    scale = 100.0 if is_accuracy else 1.0
+    score = runs[0].outcome.score
+    scale = score.scale
     numbers = (
         Number("recovery", "mean_level", ShownColumn("mean over time", scale)),
         Number("recovery", "drop", ShownColumn("drop", scale)),
@@ -105,7 +106,7 @@ def _shifts(runs: Sequence[KeptRun]) -> str:
     )
     return _titled(
         "Shifts",
-        f"Validation {'accuracy %' if is_accuracy else 'loss'} of all peers, as a mean over all "
+        f"Validation {score.title} of all peers, as a mean over all "
         f"rounds. The drop compares the {WINDOW} rounds before a shift with the same models right "
         "after it. The next column compares them with the models after one round on the new data; "
         "a negative number is a gain. The last time is the number of rounds until 95 % of the "
@@ -148,7 +149,7 @@ def _published_neighbours(mine: Sequence[KeptRun], result: PublishedResult) -> l
 def _deaths(runs: Sequence[KeptRun]) -> str:
     """Return what delusional peers did to each cluster; the loss is that of their own."""
     delusions = [run.delusion for run in runs if run.delusion]
-    if not delusions or not runs[0].outcome.is_accuracy:
+    if not delusions or runs[0].outcome.score != ACCURACY:
         return ""
     names = runs[0].outcome.cluster_names
     rows = [
@@ -177,7 +178,7 @@ def _death(
     numbers = [
         Number(
             "merges",
-            f"accuracy_{moment}",
+            f"score_{moment}",
             ShownColumn(moment, 100.0),
             lambda about: about["cluster"] == cluster,
         )

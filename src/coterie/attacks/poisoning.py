@@ -88,12 +88,18 @@ class Poisoning:
         for honest, flipped in zip(
             self._datasets.pools, self.pools[self._num_pools :], strict=True
         ):
-            highest = self._datasets.num_outputs - 1 if self._datasets.is_classification else 0
+            highest = self._highest_label()
             np.subtract(highest, honest.targets, out=flipped.targets, casting="unsafe")
         return [
             self._mislabelled(mine) if poisoned else mine
             for mine, poisoned in zip(samples, self.peers, strict=True)
         ]
+
+    def _highest_label(self) -> int:
+        """Return what targets are subtracted from: values only change their sign."""
+        if self._datasets.is_classification:
+            return self._datasets.num_outputs - 1
+        return 1 if self._datasets.task.loss == "bce" else 0
 
     def _mislabelled(self, samples: PeerSamples) -> PeerSamples:
         train, validation = (self._moved(part) for part in (samples.train, samples.validation))

@@ -15,14 +15,15 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from coterie.benchmarking.timing import Tick, Workload, best_rates
 from coterie.data.pools import Pool, Samples
+from coterie.learning.module_calls import single_threaded
 from coterie.learning.native.library import Library, find_library
 from coterie.learning.settings import TrainingSettings
-from coterie.learning.torch_trainer import single_threaded
 from coterie.learning.trainer import EvaluateJob, ModelReference, TrainJob, Unsupported, Workspace
 from coterie.learning.trainer_choice import make_native_trainer
 from coterie.models.architectures import Architecture, architecture
 from coterie.models.vector import vector_of
 from coterie.randomness import generator
+from coterie.tasks import Task
 
 MODELS = ("cifar-cnn", "fashion-cnn", "pens-cnn", "pacs-cnn", "mlp", "digits-cnn", "linear")
 BATCH = 8
@@ -200,8 +201,8 @@ def _native_candidates(
                 module,
                 TrainingSettings(batch_size=BATCH),
                 workspace,
+                Task("cross-entropy" if model.task == "classification" else "mse"),
                 threads=1,
-                is_classification=model.task == "classification",
             )
         )
     )

@@ -28,9 +28,7 @@ def compare(
         ),
     ] = None,
     measure: Annotated[
-        Literal[
-            "test-accuracy", "test-loss", "validation-accuracy", "validation-loss", "train-loss"
-        ]
+        Literal["test-score", "test-loss", "validation-score", "validation-loss", "train-loss"]
         | None,
         typer.Option(
             help="The measure. Default: the test of the best models by validation.",

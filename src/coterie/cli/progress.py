@@ -128,6 +128,6 @@ def _length(run: RunFolder) -> int:
 
 
 def _current(now: RoundMetrics) -> str:
-    if not math.isnan(now.validation_accuracy):
-        return f"validation {now.validation_accuracy:.1%}"
-    return "" if math.isnan(now.validation_loss) else f"validation loss {now.validation_loss:.4g}"
+    if math.isnan(now.validation_score):
+        return ""
+    return f"validation {now.score.name} {now.score.format(now.validation_score)}"

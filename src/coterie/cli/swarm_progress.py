@@ -129,20 +129,21 @@ def _progress(status: PeerStatus | None) -> list[str]:
 
 
 def _validation(status: PeerStatus) -> str:
-    if status.validation_accuracy is not None:
-        return f"{status.validation_accuracy:.1%}"
-    return "" if status.validation_loss is None else f"{status.validation_loss:.4g}"
+    if status.validation_score is None:
+        return ""
+    return status.score.format(status.validation_score)
 
 
 def _line(run: RunFolder, seen: Sequence[Seen]) -> str:
-    """Return the rounds of the peers and their mean accuracy."""
+    """Return the rounds of the peers and their mean score."""
     known = [status for _, status in seen if status is not None and status.round >= 0]
     if not known:
         return f"{run.folder.name}: {len(seen)} peers are starting"
     first, last = (pick(status.round for status in known) for pick in (min, max))
     rounds = f"round {first}" if first == last else f"rounds {first} to {last}"
-    accuracies = [
-        each.validation_accuracy for each in known if each.validation_accuracy is not None
-    ]
-    mean = f", validation {sum(accuracies) / len(accuracies):.1%}" if accuracies else ""
+    scores = [each.validation_score for each in known if each.validation_score is not None]
+    mean = ""
+    if scores:
+        score = known[0].score
+        mean = f", validation {score.name} {score.format(sum(scores) / len(scores))}"
     return f"{run.folder.name}: {len(seen)} peers in {rounds} of {run.config.rounds}{mean}"

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.data.pools import PeerSamples, Pool
+from coterie.tasks import Task
 
 NO_CLUSTERS = ("all peers",)
 """The names of clusters where nobody knows which peers are similar."""
@@ -19,8 +20,11 @@ class PeerDatasets(ABC):
     num_peers: int
     cluster_names: tuple[str, ...]
     input_shape: tuple[int, ...]
+    """The shape of a sample's first input."""
     num_outputs: int
+    task: Task
     is_classification: bool
+    """Whether targets are class numbers."""
     has_true_clusters = True
     """False for a real peer, whose `clusters` are only a placeholder."""
     pools: list[Pool]

@@ -2,19 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+Array = npt.NDArray[Any]
+ModelInputs: TypeAlias = Array | tuple[Array, ...] | dict[str, Array]
+"""What a module is called with: one array, several in order, or several by name; (n, …) each."""
+One = TypeVar("One")
+Other = TypeVar("Other")
+
+
+def map_inputs(
+    function: Callable[[One], Other], inputs: One | tuple[One, ...] | dict[str, One]
+) -> Other | tuple[Other, ...] | dict[str, Other]:
+    """Return the same structure of inputs with a function applied to each array."""
+    if isinstance(inputs, dict):
+        return {name: function(each) for name, each in inputs.items()}
+    if isinstance(inputs, tuple):
+        return tuple(function(each) for each in inputs)
+    return function(inputs)
+
+
+def list_inputs(inputs: One | tuple[One, ...] | dict[str, One]) -> list[One]:
+    """Return the arrays of inputs in order."""
+    if isinstance(inputs, dict):
+        return list(inputs.values())
+    return list(inputs) if isinstance(inputs, tuple) else [inputs]
+
 
 @dataclass(frozen=True)
 class Pool:
-    """The samples of many peers: `inputs` (n, *shape) float32, `targets` (n,) int64 or float32."""
+    """The samples of many peers: inputs (n, …), float32 or int64, and targets (n, …)."""
 
-    inputs: npt.NDArray[np.float32]
-    targets: npt.NDArray[Any]
+    inputs: ModelInputs
+    targets: Array
+    """int64 for classes, otherwise float32."""
+
+    @property
+    def only_inputs(self) -> Array:
+        """The inputs, where there is one array."""
+        (only,) = list_inputs(self.inputs)
+        return only
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from coterie.errors import ConfigError, DataError
 from coterie.processes.shared_memory import shared_array
 from coterie.randomness import generator
 from coterie.settings import Settings
+from coterie.tasks import Task, TaskSettings
 
 CHUNK = 2048
 """How many images are normalised and rotated at once, which bounds the memory."""
@@ -82,6 +83,7 @@ class Scenario(PeerDatasets):
         *,
         rounds: int = 0,
         seed: int = 0,
+        task: TaskSettings | None = None,
     ) -> None:
         self._sources = list(sources)
         self._concepts = list(concepts)
@@ -92,6 +94,9 @@ class Scenario(PeerDatasets):
         self.cluster_names = tuple(concept.name for concept in concepts)
         self.input_shape = sources[0].shape
         self.is_classification = sources[0].is_classification
+        suggested = Task("cross-entropy" if self.is_classification else "mse")
+        self.task = (task or TaskSettings()).make(suggested)
+        self.task.check_targets(sources[0].name, sources[0].targets)
         self.num_outputs = max(
             (len(sources[c.source].classes) or 1) + c.label_offset for c in concepts
         )
@@ -230,7 +235,7 @@ class Scenario(PeerDatasets):
                 pool = self._new_pool(len(rows))
                 self._fill(pool, 0, rows, concept, source.test_inputs, source.test_targets)
                 self.pools.append(pool)
-                inputs_of[key] = pool.inputs
+                inputs_of[key] = pool.only_inputs
             views.append(Samples(len(self.pools) - 1, 0, len(rows)))
         return views
 
@@ -266,6 +271,6 @@ class Scenario(PeerDatasets):
             if concept.rotation:
                 images = rotate(images, concept.rotation)
             place = slice(start + first, start + first + len(chunk))
-            pool.inputs[place] = images
+            pool.only_inputs[place] = images
             meaning = targets[chunk]
             pool.targets[place] = concept.relabel(meaning) if self.is_classification else meaning

@@ -37,6 +37,7 @@ from coterie.strategies import (
     Strategy,
     make_strategy,
 )
+from coterie.tasks import TaskSettings
 
 CONFIG = "config.yaml"
 """The file of a run folder that holds its configuration."""
@@ -113,6 +114,7 @@ class RunConfig(SimulationSettings):
     drift: Drift = NoDrift()
     peers: PeerSettings
     model: ModelSettings = ModelSettings()
+    task: TaskSettings = TaskSettings()
     strategy: dict[str, Any] = Field(default={"name": DEFAULT_STRATEGY})
     """The strategy's name and its options, see below."""
     checkpoint_every: int = Field(10, ge=1)
@@ -228,7 +230,11 @@ def load_peers(config: RunConfig) -> OwnedPeers:
                 f"their own data. Remove {name}."
             )
     peers = load_own_files(
-        config.data.files, config.data.root, rounds=config.rounds, seed=config.seed
+        config.data.files,
+        config.data.root,
+        rounds=config.rounds,
+        seed=config.seed,
+        task=config.task,
     )
     if (expected := peer_settings(peers)) != config.peers:
         raise ConfigError(
@@ -252,13 +258,21 @@ def make_scenario(config: RunConfig) -> Scenario:
     check_fits(find_model(config), sources[0].shape)
     concepts = config.shift.concepts(sources, config.seed)
     return Scenario(
-        sources, concepts, config.peers, config.drift, rounds=config.rounds, seed=config.seed
+        sources,
+        concepts,
+        config.peers,
+        config.drift,
+        rounds=config.rounds,
+        seed=config.seed,
+        task=config.task,
     )
 
 
 def scenario_key(config: RunConfig) -> str:
     """Return a key that is equal for runs on the same data."""
-    return config.model_dump_json(include={"data", "shift", "drift", "peers", "rounds", "seed"})
+    return config.model_dump_json(
+        include={"data", "shift", "drift", "peers", "task", "rounds", "seed"}
+    )
 
 
 def _source(config: RunConfig, name: str, number: int) -> Dataset:

@@ -28,6 +28,7 @@ from coterie.storage.files import (
 )
 from coterie.storage.tensor_files import write_tensors
 from coterie.strategies import make_strategy
+from coterie.tasks import Score
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,8 @@ class RoundMetrics:
     """Means over peers after a round, for the progress display; NaN: not measured."""
 
     round: int
-    validation_accuracy: float
-    validation_loss: float
+    validation_score: float
+    score: Score
 
 
 def execute(
@@ -59,6 +60,7 @@ def execute(
             return
         config, world = run.config, scenario()
         run.write_cluster_names(world.cluster_names)
+        run.write_score(world.task.score)
         recorder = Recorder(run.folder)
         with Simulation(
             world,
@@ -74,7 +76,9 @@ def execute(
                     recorder,
                     Checkpoints(run.folder / "checkpoints"),
                     checkpoint_every=config.checkpoint_every,
-                    on_round=(lambda now: on_round(_round_metrics(now))) if on_round else None,
+                    on_round=(lambda now: on_round(_round_metrics(now, world.task.score)))
+                    if on_round
+                    else None,
                     tell=tell,
                     asked_to_stop=asked_to_stop,
                 )
@@ -91,16 +95,15 @@ def execute(
 def finish(run: RunFolder, recorder: Recorder, simulation: Simulation) -> None:
     """Write the best models, then the summary, then delete the checkpoints."""
     write_atomically(run.folder, lambda file: _write_models(file, simulation))
-    is_accuracy = simulation.datasets.is_classification
     tested = summarise(
         recorder.table("metrics"),
         run.config.label,
         run.config.seed,
         simulation.datasets.cluster_names,
-        is_accuracy=is_accuracy,
+        simulation.datasets.task.score,
     )
-    losses, accuracies = simulation.state.validate_best()
-    honest = (accuracies if is_accuracy else losses)[~simulation.state.poisoning.peers]
+    _, scores = simulation.state.validate_best()
+    honest = scores[~simulation.state.poisoning.peers]
     summary = replace(
         tested,
         validation=float(honest.mean()),
@@ -117,9 +120,12 @@ def _write_models(file: BinaryIO, simulation: Simulation) -> str:
     return MODELS
 
 
-def _round_metrics(now: Round) -> RoundMetrics:
-    return RoundMetrics(
-        now.number,
-        known_mean(now.measures["validation_accuracy_trained"]),
-        known_mean(now.measures["validation_loss_trained"]),
-    )
+def _listener(
+    on_round: Callable[[RoundMetrics], None] | None, score: Score
+) -> Callable[[Round], None] | None:
+    return None if on_round is None else lambda now: on_round(_round_metrics(now, score))
+
+
+def _round_metrics(now: Round, score: Score) -> RoundMetrics:
+    mean = known_mean(now.measures["validation_score_trained"])
+    return RoundMetrics(now.number, mean, score)

@@ -6,6 +6,7 @@ RUN/started.json        the time and the command of the start
 RUN/strategy.json       the file of the strategy, if it is not one of Coterie's
 RUN/model.json          the file of the model, if it is not one of Coterie's
 RUN/clusters.json       the names of the true clusters
+RUN/score.json          what is measured, such as accuracy
 RUN/*.parquet           the tables (in parts, in folders of the same names, until it has finished)
 RUN/checkpoints/        the newest two checkpoints, until it has finished
 RUN/models.safetensors  every peer's best model, when it has finished
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from pydantic import TypeAdapter, ValidationError
 from torch import nn
 
 from coterie.errors import ConfigError, StorageError, suggest
-from coterie.experiments.config import CONFIG, RunConfig, build_model, config_to_yaml
+from coterie.experiments.config import CONFIG, LINEAR, RunConfig, build_model, config_to_yaml
 from coterie.experiments.provenance import (
     SOFTWARE,
     UNKNOWN_START,
@@ -48,9 +49,10 @@ from coterie.storage.files import make_folder, read_small, write_text
 from coterie.storage.tensor_files import map_tensor
 from coterie.strategies import STRATEGIES
 from coterie.strategies.server.server_strategy import ServerStrategy
+from coterie.tasks.score import ACCURACY, MSE, Score
 
 SUMMARY, MODELS = "summary.json", "models.safetensors"
-CLUSTERS = "clusters.json"
+CLUSTERS, SCORE = "clusters.json", "score.json"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -91,6 +93,10 @@ class RunFolder:
     def write_cluster_names(self, names: Sequence[str]) -> None:
         """Write the names of the true clusters."""
         write_text(self.folder / CLUSTERS, json.dumps(names))
+
+    def write_score(self, score: Score) -> None:
+        """Write what the run measures."""
+        write_text(self.folder / SCORE, json.dumps(asdict(score)))
 
     def read_summary(self) -> RunSummary | None:
         """Read the summary; return None if the run has not finished."""
@@ -143,12 +149,17 @@ class RunFolder:
         return self.tables.last_round
 
     @cached_property
-    def is_accuracy(self) -> bool:
-        """Whether the run classifies; otherwise its losses are squared errors."""
+    def score(self) -> Score:
+        """What the run measures."""
         if self.finished is not None:
-            return self.finished.is_accuracy
-        accuracies = self.metrics["validation_accuracy_trained"].to_numpy()
-        return not np.isnan(accuracies).all()
+            return self.finished.score
+        path = self.folder / SCORE
+        try:
+            return TypeAdapter(Score).validate_json(read_small(path))
+        except StorageError:  # runs of before measured accuracies, or squared errors
+            return MSE if LINEAR in self.config.data.datasets else ACCURACY
+        except ValidationError:
+            raise StorageError(f"{path} is damaged. Resume the run to write it again.") from None
 
     @property
     def uses_ground_truth(self) -> bool:
@@ -193,7 +204,7 @@ class RunFolder:
             self.label,
             self.seed,
             self.cluster_names,
-            is_accuracy=self.is_accuracy,
+            self.score,
         )
 
     @cached_property
@@ -213,7 +224,7 @@ class RunFolder:
 
     @property
     def metrics(self) -> pa.Table:
-        """Per round and peer: losses and accuracies before and after merging, tests, traffic."""
+        """Per round and peer: losses and scores before and after merging, tests, traffic."""
         return self.table("metrics")
 
     @property
@@ -306,15 +317,14 @@ class RunFolder:
         return int(outputs) + 1
 
     def __repr__(self) -> str:
-        measure, value = "test MSE", f"{self.summary.mean:.4g}"
-        if self.summary.is_accuracy:
-            measure, value = "test accuracy", f"{self.summary.mean:.1%}"
+        score = self.summary.score
         state = "finished" if self.is_finished else "not finished"
         names = [name for name in SCHEMAS if _has_table(self.folder, name)]
         return (
             f"<run of {self.label} with seed {self.seed}, {self.config.preset}: "
             f"{self.config.peers.count} peers in {len(self.cluster_names)} clusters, "
-            f"round {self.last_round} of {self.config.rounds}, {state}, {measure} {value}; "
+            f"round {self.last_round} of {self.config.rounds}, {state}, test {score.name} "
+            f"{score.format(self.summary.mean)}; "
             f"tables {', '.join(names)}; in {self.folder}>"
         )
 

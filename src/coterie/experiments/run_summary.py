@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import model_validator
+from pydantic.dataclasses import dataclass
+
+from coterie.tasks.score import ACCURACY, MSE, Score
 
 
 @dataclass(frozen=True)
@@ -25,20 +29,29 @@ class RunSummary:
     models_per_peer: float
     """Models received and sent, probes included, mean over peers."""
     megabytes_per_peer: float
-    is_accuracy: bool
+    score: Score
+    """What was measured."""
     validation: float = math.nan
-    """Validation accuracy (or loss) of the tested models, mean over peers."""
+    """Validation score of the tested models, mean over peers."""
     warnings: tuple[str, ...] = ()
     """Reasons to doubt the results, such as models not clearly better than guessing."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _names_of_today(cls, values: Any) -> Any:
+        """Accept summaries of before, which say only whether the score is accuracy."""
+        if not isinstance(values, dict) or "is_accuracy" not in values:
+            return values
+        others = {name: value for name, value in values.items() if name != "is_accuracy"}
+        return {**others, "score": ACCURACY if values["is_accuracy"] else MSE}
+
 
 def summarise(
-    metrics: pa.Table, label: str, seed: int, cluster_names: Sequence[str], *, is_accuracy: bool
+    metrics: pa.Table, label: str, seed: int, cluster_names: Sequence[str], score: Score
 ) -> RunSummary:
     """Summarise a run's metrics table."""
-    column = "test_accuracy" if is_accuracy else "test_loss"
     last = metrics.filter(pc.equal(metrics["round"], pc.max(metrics["round"])))
-    values = last[column].to_numpy()
+    values = last["test_score"].to_numpy()
     clusters = last["cluster"].to_numpy()
     means = tuple(known_mean(values[clusters == number]) for number in range(len(cluster_names)))
     num_peers = max(len(values), 1)
@@ -52,7 +65,7 @@ def summarise(
         mean=known_mean(values),
         models_per_peer=float(models) / num_peers,
         megabytes_per_peer=float(size) / num_peers / 1e6,
-        is_accuracy=is_accuracy,
+        score=score,
     )
 
 

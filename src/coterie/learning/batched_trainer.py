@@ -19,9 +19,10 @@ from coterie.data.pools import Samples
 from coterie.errors import TrainingError
 from coterie.learning.device import exact, free_unused, is_out_of_memory, memory_budget
 from coterie.learning.keyed_dropout import WORDS
+from coterie.learning.module_calls import check_module, evaluation_of, single_threaded
 from coterie.learning.settings import TrainingSettings
 from coterie.learning.stacked_module import StackedModule, StackedTraining
-from coterie.learning.torch_trainer import EVALUATION_BATCH, check_module, single_threaded
+from coterie.learning.torch_trainer import EVALUATION_BATCH
 from coterie.learning.trainer import (
     EvaluateJob,
     Evaluation,
@@ -32,6 +33,7 @@ from coterie.learning.trainer import (
     batch_order,
 )
 from coterie.randomness import generator
+from coterie.tasks import Task
 
 Job = TypeVar("Job", TrainJob, EvaluateJob)
 Result = TypeVar("Result")
@@ -70,18 +72,19 @@ class BatchedTrainer(Trainer):
         settings: TrainingSettings,
         workspace: Workspace,
         device: torch.device,
-        *,
-        is_classification: bool,
+        task: Task,
     ) -> None:
         module = build()
-        check_module(module, workspace.pools, is_classification=is_classification)
+        check_module(module, workspace.pools, task)
+        if any(isinstance(pool.inputs, tuple | dict) for pool in workspace.pools):
+            raise Unsupported("it has several inputs")
         self.name = f"batched {device.type}"
-        self._module = StackedModule(module, device, is_classification=is_classification)
+        self._module = StackedModule(module, device, task)
         self.layout = self._module.layout
         self._settings = settings
         self.workspace = workspace
         self._device = device
-        self._is_classification = is_classification
+        self._task = task
         self._most_at_once = settings.peers_at_once
         self._budget = memory_budget(device)
         with single_threaded(), exact():
@@ -186,7 +189,7 @@ class BatchedTrainer(Trainer):
 
     def _evaluate(self, jobs: Sequence[EvaluateJob]) -> list[Evaluation]:
         weights = self._load(jobs)
-        losses, correct = [], []
+        losses, outputs = [], []
         for start in range(0, len(jobs[0].samples), EVALUATION_BATCH):
             part = slice(start, start + EVALUATION_BATCH)
             data = self._upload([job.samples for job in jobs], part)
@@ -194,12 +197,15 @@ class BatchedTrainer(Trainer):
                 weights, data.inputs[data.places], data.targets[data.places]
             )
             losses.append(found[0].cpu().numpy())
-            correct.append(found[1].cpu().numpy())
-        right = np.concatenate(correct, axis=1)
+            outputs.append(found[1].cpu())
+        every = zip(jobs, torch.cat(outputs, dim=1), np.concatenate(losses, axis=1), strict=True)
         return [
-            Evaluation(mine, right[number] if self._is_classification else None)
-            for number, mine in enumerate(np.concatenate(losses, axis=1))
+            evaluation_of(self._task, job, mine, self._targets(job.samples), lost)
+            for job, mine, lost in every
         ]
+
+    def _targets(self, samples: Samples) -> torch.Tensor:
+        return torch.from_numpy(self.workspace.pools[samples.pool].targets[samples.rows()])
 
     def _load(self, jobs: Sequence[Job]) -> torch.Tensor:
         """Return the models of jobs, (C, P), on the device."""
@@ -222,7 +228,7 @@ class BatchedTrainer(Trainer):
             places.append(place_of[key])
         pools = self.workspace.pools
         return _Data(
-            self._tensor(np.stack([pools[pool].inputs[numbers] for pool, numbers in rows])),
+            self._tensor(np.stack([pools[pool].only_inputs[numbers] for pool, numbers in rows])),
             self._tensor(np.stack([pools[pool].targets[numbers] for pool, numbers in rows])),
             self._tensor(np.array(places)),
         )
@@ -257,7 +263,7 @@ class BatchedTrainer(Trainer):
         """
         pool = self.workspace.pools[0]
         rows = np.array([[0, len(pool.targets) - 1]] * 2)
-        inputs, targets = self._tensor(pool.inputs[rows]), self._tensor(pool.targets[rows])
+        inputs, targets = self._tensor(pool.only_inputs[rows]), self._tensor(pool.targets[rows])
         weights = torch.zeros(2, self.layout.size, device=self._device)
         keys = torch.zeros(2, len(self._module.dropout_keys), WORDS, dtype=torch.int64)
         try:

@@ -10,9 +10,11 @@ from torch import nn
 from torch.func import functional_call, grad_and_value, vmap
 
 from coterie.learning.keyed_dropout import key_dropout
+from coterie.learning.module_calls import read_outputs
 from coterie.learning.settings import TrainingSettings
-from coterie.learning.torch_trainer import loss_of, make_optimizer
+from coterie.learning.torch_trainer import make_optimizer
 from coterie.models.layout import Layout, LayoutEntry
+from coterie.tasks import Task
 
 Tensors = dict[str, torch.Tensor]
 
@@ -20,11 +22,11 @@ Tensors = dict[str, torch.Tensor]
 class StackedModule:
     """A module with the weights (C, P) of C models, each with its own samples."""
 
-    def __init__(self, module: nn.Module, device: torch.device, *, is_classification: bool) -> None:
+    def __init__(self, module: nn.Module, device: torch.device, task: Task) -> None:
         self.dropout_keys = key_dropout(module)
         self.layout = Layout.of(module)
         self._module = module.to(device)
-        self._is_classification = is_classification
+        self._task = task
         self._counters = {
             name: buffer.clone()
             for name, buffer in module.named_buffers()
@@ -54,12 +56,12 @@ class StackedModule:
     def evaluate(
         self, weights: torch.Tensor, inputs: torch.Tensor, targets: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return losses (C, n) and whether the highest scores are those of the targets, (C, n)."""
+        """Return losses (C, n) and outputs (C, n, …)."""
         self._module.eval()
         state = {**views(weights, self.layout.entries), **self.counters(len(weights))}
         with torch.no_grad():
-            losses, correct = vmap(self._measure)(state, inputs, targets)
-        return losses, correct
+            losses, outputs = vmap(self._measure)(state, inputs, targets)
+        return losses, outputs
 
     def saved_bytes(self, inputs: torch.Tensor) -> int:
         """Return the bytes that autograd saves for one sample of a batch."""
@@ -88,16 +90,15 @@ class StackedModule:
         """Return one model's loss on a batch, and its buffers afterwards."""
         # Copies, because the module may write into its buffers.
         state = trained | frozen | {name: buffer.clone() for name, buffer in buffers.items()}
-        outputs = functional_call(self._module, state, (inputs,))
-        loss = loss_of(outputs, targets, "mean", is_classification=self._is_classification)
+        outputs = read_outputs(functional_call(self._module, state, (inputs,)))
+        loss = self._task.mean_loss(outputs, targets)
         return loss, {name: state[name] for name in buffers}
 
     def _measure(
         self, state: Tensors, inputs: torch.Tensor, targets: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        outputs = functional_call(self._module, state, (inputs,))
-        losses = loss_of(outputs, targets, "none", is_classification=self._is_classification)
-        return losses, outputs.argmax(dim=1) == targets
+        outputs = read_outputs(functional_call(self._module, state, (inputs,)))
+        return self._task.losses(outputs, targets), outputs
 
 
 class StackedTraining:

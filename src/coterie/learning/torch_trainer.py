@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import itemgetter
 
 import torch
-import torch.nn.functional as F  # noqa: N812 — the usual name
 from torch import nn
 
-from coterie.data.pools import Pool, Samples
-from coterie.errors import ConfigError, TrainingError
+from coterie.data.pools import Samples, map_inputs
+from coterie.errors import TrainingError
+from coterie.learning.module_calls import (
+    TensorInputs,
+    check_module,
+    evaluation_of,
+    outputs_of,
+    pick,
+    single_threaded,
+)
 from coterie.learning.settings import TrainingSettings
 from coterie.learning.trainer import (
     EvaluateJob,
@@ -21,6 +29,7 @@ from coterie.learning.trainer import (
     batch_order,
 )
 from coterie.models.vector import FlatModule
+from coterie.tasks import Task
 
 EVALUATION_BATCH = 256
 
@@ -35,19 +44,18 @@ class TorchTrainer(Trainer):
         build: Callable[[], nn.Module],
         settings: TrainingSettings,
         workspace: Workspace,
-        *,
-        is_classification: bool,
+        task: Task,
     ) -> None:
         self._flat = FlatModule(build())
         self.layout = self._flat.layout
         self._settings = settings
         self.workspace = workspace
-        self._is_classification = is_classification
+        self._task = task
         self._pools = [
-            (torch.from_numpy(pool.inputs), torch.from_numpy(pool.targets))
+            (map_inputs(torch.from_numpy, pool.inputs), torch.from_numpy(pool.targets))
             for pool in workspace.pools
         ]
-        check_module(self._flat.module, workspace.pools, is_classification=is_classification)
+        check_module(self._flat.module, workspace.pools, task)
         # The first optimiser loads torch's compiler: once here, not in every forked worker.
         make_optimizer(settings, self._flat.trainable_views())
 
@@ -91,8 +99,8 @@ class TorchTrainer(Trainer):
             order = torch.from_numpy(rows[places])
             for start in range(0, len(order), size):
                 batch = order[start : start + size]
-                outputs = module(inputs.index_select(0, batch))
-                loss = self._loss(outputs, targets.index_select(0, batch), "mean")
+                outputs = outputs_of(module, pick(inputs, batch))
+                loss = self._task.mean_loss(outputs, targets.index_select(0, batch))
                 self._flat.flat_grad.zero_()
                 loss.backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
@@ -102,30 +110,26 @@ class TorchTrainer(Trainer):
     def _evaluate(self, job: EvaluateJob) -> Evaluation:
         self._flat.load(self.workspace.model(job.model))
         module = self._flat.module.eval()
-        losses, correct = [], []
-        for inputs, targets in self._batches(job.samples):
-            outputs = module(inputs)
-            losses.append(self._loss(outputs, targets, "none"))
-            if self._is_classification:
-                correct.append(outputs.argmax(dim=1) == targets)
-        return Evaluation(
-            torch.cat(losses).numpy(), torch.cat(correct).numpy() if correct else None
+        outputs, targets, losses = [], [], []
+        for inputs, wanted in self._batches(job.samples):
+            outputs.append(outputs_of(module, inputs))
+            targets.append(wanted)
+            losses.append(self._task.losses(outputs[-1], wanted))
+        return evaluation_of(
+            self._task, job, torch.cat(outputs), torch.cat(targets), torch.cat(losses).numpy()
         )
 
-    def _batches(self, samples: Samples) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    def _batches(self, samples: Samples) -> Iterator[tuple[TensorInputs, torch.Tensor]]:
         inputs, targets = self._pools[samples.pool]
         if samples.chosen is None:
             for start in range(samples.start, samples.stop, EVALUATION_BATCH):
                 place = slice(start, min(start + EVALUATION_BATCH, samples.stop))
-                yield inputs[place], targets[place]
+                yield map_inputs(itemgetter(place), inputs), targets[place]
         else:
             chosen = torch.from_numpy(samples.chosen)
             for start in range(0, len(chosen), EVALUATION_BATCH):
                 rows = chosen[start : start + EVALUATION_BATCH]
-                yield inputs.index_select(0, rows), targets.index_select(0, rows)
-
-    def _loss(self, outputs: torch.Tensor, targets: torch.Tensor, reduction: str) -> torch.Tensor:
-        return loss_of(outputs, targets, reduction, is_classification=self._is_classification)
+                yield pick(inputs, rows), targets.index_select(0, rows)
 
     @contextmanager
     def _only_last(self, last_layers: int | None) -> Iterator[torch.optim.Optimizer]:
@@ -147,59 +151,6 @@ class TorchTrainer(Trainer):
                 parameter.requires_grad_(True)
 
 
-def check_module(module: nn.Module, pools: Sequence[Pool], *, is_classification: bool) -> None:
-    """Run one sample through a module, to find wrong shapes before training."""
-    inputs = torch.from_numpy(pools[0].inputs[:1])
-    try:
-        # On one thread: a pool of threads would not work in forked workers.
-        with single_threaded(), torch.no_grad():
-            outputs = module.eval()(inputs)
-    except (RuntimeError, ValueError, TypeError, IndexError) as error:
-        raise ConfigError(
-            f"The model fails on a sample of shape {tuple(inputs.shape[1:])}: {error}\nMake its "
-            "first layer fit the samples, or change the shape of the samples."
-        ) from None
-    if not isinstance(outputs, torch.Tensor):
-        raise ConfigError(
-            f"The model returns a {type(outputs).__name__}, but it must return a tensor: one score "
-            "per class, or one value for regression."
-        )
-    highest = max(int(pool.targets.max()) for pool in pools)
-    needed = highest + 1 if is_classification else 1
-    enough = outputs.ndim == 2 and (
-        outputs.shape[1] >= needed if is_classification else outputs.shape[1] == 1
-    )
-    if not enough:
-        reason = (
-            f"The targets are integers up to {highest}, so there are {needed} classes, and each "
-            "needs a score. Number the classes from 0. For regression give float targets."
-            if is_classification
-            else "The targets are floats, which means regression, with one value per sample. For "
-            "classes give integer targets, such as labels.astype(int)."
-        )
-        raise ConfigError(
-            f"For one sample the model returns shape {tuple(outputs.shape)}, but (1, "
-            f"{f'at least {needed}' if is_classification else 1}) is needed. {reason}"
-        )
-
-
-def ends_in_softmax(module: nn.Module, pools: Sequence[Pool]) -> bool:
-    """Whether a module's outputs are probabilities: non-negative rows that sum to 1."""
-    with single_threaded(), torch.no_grad():
-        outputs = module.eval()(torch.from_numpy(pools[0].inputs[:4]))
-    sums_to_one = torch.isclose(outputs.sum(dim=1), torch.ones(len(outputs)), atol=1e-5)
-    return outputs.shape[1] > 1 and bool((outputs >= 0).all() and sums_to_one.all())
-
-
-def loss_of(
-    outputs: torch.Tensor, targets: torch.Tensor, reduction: str, *, is_classification: bool
-) -> torch.Tensor:
-    """Return cross-entropy, or squared error, of outputs (n, …) against targets (n,)."""
-    if is_classification:
-        return F.cross_entropy(outputs, targets, reduction=reduction)
-    return F.mse_loss(outputs.squeeze(1), targets, reduction=reduction)
-
-
 def make_optimizer(settings: TrainingSettings, views: list[torch.Tensor]) -> torch.optim.Optimizer:
     """Return a new optimiser for `views`."""
     rate, decay = settings.learning_rate, settings.weight_decay
@@ -209,14 +160,3 @@ def make_optimizer(settings: TrainingSettings, views: list[torch.Tensor]) -> tor
         )
     kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
     return kind(views, lr=rate, weight_decay=decay, fused=True)
-
-
-@contextmanager
-def single_threaded() -> Iterator[None]:
-    """Let torch use one thread: peers run in parallel, and sums must not depend on threads."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)

@@ -80,24 +80,22 @@ class EvaluateJob:
 
     model: ModelReference
     samples: Samples
+    with_metrics: bool = False
+    """Whether to compute the task's further metrics too."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Losses per sample (n,), and whether each is correct (n,); None for regression."""
+    """Losses per sample (n,), the task's score, and its further metrics if they were asked for."""
 
     losses: npt.NDArray[np.float32]
-    correct: npt.NDArray[np.bool_] | None
+    score: float
+    metrics: tuple[float, ...] = ()
 
     @property
     def loss(self) -> float:
         """The mean loss over samples."""
         return float(self.losses.mean(dtype=np.float64))
-
-    @property
-    def accuracy(self) -> float:
-        """The share of correct samples; NaN for regression."""
-        return float("nan") if self.correct is None else float(self.correct.mean())
 
 
 class Unsupported(Exception):  # noqa: N818 — not an error: another trainer takes over

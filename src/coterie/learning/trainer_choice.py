@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import nn
 
+from coterie.data.pools import Pool
 from coterie.errors import ConfigError
 from coterie.learning.batched_trainer import BatchedTrainer
 from coterie.learning.device import CPU, check_device, choose_device
+from coterie.learning.module_calls import check_module, ends_in_softmax
 from coterie.learning.native.gradient_check import check_gradients
 from coterie.learning.native.library import Library, find_library
 from coterie.learning.native.native_trainer import NativeTrainer
 from coterie.learning.native.translate_module import Step, translate_module
 from coterie.learning.parallel_trainer import ParallelTrainer, can_fork
 from coterie.learning.settings import TrainingSettings
-from coterie.learning.torch_trainer import TorchTrainer, check_module, ends_in_softmax
+from coterie.learning.torch_trainer import TorchTrainer
 from coterie.learning.trainer import Trainer, Unsupported, Workspace
 from coterie.models.layout import Layout
+from coterie.tasks import Task
 
 Tell = Callable[[str], None]
 Shape = tuple[int, ...]
 
 ON_ANY_DEVICE = ("auto", "batched")
+COMPILED_LOSSES = ("cross-entropy", "mse")
 
 _shown: set[str] = set()
 
@@ -32,15 +36,15 @@ def make_trainer(
     build: Callable[[], nn.Module],
     settings: TrainingSettings,
     workspace: Workspace,
+    task: Task,
     *,
     threads: int,
-    is_classification: bool,
     tell: Tell,
 ) -> Trainer:
     """Return a trainer for the modules of `build`, with `threads` threads or processes."""
     module = build()
-    check_module(module, workspace.pools, is_classification=is_classification)
-    if is_classification and ends_in_softmax(module, workspace.pools):
+    check_module(module, workspace.pools, task)
+    if task.loss == "cross-entropy" and ends_in_softmax(module, workspace.pools):
         _tell_once(
             "The model ends in a softmax, but the loss (cross-entropy) already applies one. The "
             "model learns better without its softmax.",
@@ -50,9 +54,7 @@ def make_trainer(
     device = choose_device(settings.device) if settings.trainer in ON_ANY_DEVICE else CPU
     if settings.trainer == "batched" or device != CPU:
         try:
-            return BatchedTrainer(
-                build, settings, workspace, device, is_classification=is_classification
-            )
+            return BatchedTrainer(build, settings, workspace, device, task)
         except Unsupported as reason:
             if settings.trainer == "batched":
                 raise ConfigError(
@@ -62,9 +64,7 @@ def make_trainer(
             _tell_once(f"Training on the CPU instead of {device.type}: {reason}.", tell)
     if settings.trainer != "torch":
         try:
-            return make_native_trainer(
-                module, settings, workspace, threads=threads, is_classification=is_classification
-            )
+            return make_native_trainer(module, settings, workspace, task, threads=threads)
         except Unsupported as reason:
             if settings.trainer == "native":
                 raise ConfigError(
@@ -72,7 +72,7 @@ def make_trainer(
                     "training.trainer = auto or torch."
                 ) from None
             _tell_once(f"Training with torch instead of the compiled trainer: {reason}.", tell)
-    trainer = TorchTrainer(build, settings, workspace, is_classification=is_classification)
+    trainer = TorchTrainer(build, settings, workspace, task)
     return ParallelTrainer(trainer, threads) if threads > 1 and can_fork() else trainer
 
 
@@ -106,23 +106,30 @@ def make_native_trainer(
     module: nn.Module,
     settings: TrainingSettings,
     workspace: Workspace,
+    task: Task,
     *,
     threads: int,
-    is_classification: bool,
 ) -> NativeTrainer:
     """Return the compiled trainer after a check of its gradients, or raise Unsupported."""
-    shape = workspace.pools[0].inputs.shape[1:]
+    _check_compilable(workspace.pools, task)
+    shape = workspace.pools[0].only_inputs.shape[1:]
     library, layout, steps = _translate(module, shape)
-    check_gradients(library, steps, module, shape, is_classification=is_classification)
-    return NativeTrainer(
-        library,
-        steps,
-        layout,
-        settings,
-        workspace,
-        threads=threads,
-        is_classification=is_classification,
-    )
+    check_gradients(library, steps, module, shape, task)
+    return NativeTrainer(library, steps, layout, settings, workspace, task, threads=threads)
+
+
+def _check_compilable(pools: Sequence[Pool], task: Task) -> None:
+    """Raise Unsupported for tasks and inputs that compiled code does not know."""
+    if task.loss not in COMPILED_LOSSES:
+        raise Unsupported(f"the loss is {task.loss_name}")
+    if task.needs_outputs and task.score.name != "accuracy":
+        raise Unsupported(f"the score is {task.score.name}")
+    if task.metrics:
+        raise Unsupported("there are further metrics")
+    if any(isinstance(pool.inputs, tuple | dict) for pool in pools):
+        raise Unsupported("it has several inputs")
+    if any(pool.targets.ndim != 1 for pool in pools):
+        raise Unsupported("there are several targets per sample")
 
 
 def _translate(module: nn.Module, shape: Shape) -> tuple[Library, Layout, list[Step]]:

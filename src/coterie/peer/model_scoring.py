@@ -14,6 +14,7 @@ from coterie.learning.settings import TrainingSettings
 from coterie.learning.trainer import EvaluateJob, ModelReference, Trainer, Workspace
 from coterie.learning.trainer_choice import Tell, make_trainer
 from coterie.peer.wire.model import Vector
+from coterie.runtime.check_task import is_like_accuracy
 
 
 class ModelScorer:
@@ -37,10 +38,11 @@ class ModelScorer:
     @property
     def metrics(self) -> frozenset[str]:
         """The metrics that can be computed on this data."""
-        return frozenset(("loss", "accuracy") if self._data.is_classification else ("loss",))
+        score = self._data.task.score
+        return frozenset(("loss", "accuracy") if is_like_accuracy(score) else ("loss",))
 
     async def score(self, model: Vector, metric: str, round_number: int) -> float:
-        """Return the loss or accuracy of a model (P,) on this peer's training data of a round."""
+        """Return the loss or score of a model (P,) on this peer's training data of a round."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(
             self._thread, self._score, model, metric, self._data.step_of(round_number)
@@ -53,7 +55,7 @@ class ModelScorer:
             [EvaluateJob(ModelReference("asked", 0), samples)]
         )
         self._workspace.matrices = {}
-        return result.loss if metric == "loss" else result.accuracy
+        return result.loss if metric == "loss" else result.score
 
     def _ready_trainer(self) -> Trainer:
         # Made when first needed: most strategies never ask other peers for scores.
@@ -62,8 +64,8 @@ class ModelScorer:
                 self._build,
                 self._settings,
                 self._workspace,
+                self._data.task,
                 threads=1,
-                is_classification=self._data.is_classification,
                 tell=self._tell,
             )
         return self._trainer

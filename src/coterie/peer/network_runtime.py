@@ -185,7 +185,7 @@ class NetworkRuntime(Runtime):
         for number in numbers:
             jobs.append(EvaluateJob(self._held_model(ME, number), state.samples[ME].train))
         results = state.trainer.evaluate(jobs)
-        return [each.loss if metric == "loss" else each.accuracy for each in results]
+        return [each.loss if metric == "loss" else each.score for each in results]
 
     def _mine(self, metric: Metric) -> Vector:
         """Return the published vector that a metric compares: the weights or their change."""

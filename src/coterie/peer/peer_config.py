@@ -16,6 +16,7 @@ from coterie.settings import Settings
 from coterie.storage.settings_file import read_settings
 from coterie.strategies import DEFAULT_STRATEGY, make_strategy
 from coterie.strategies.strategy import Strategy
+from coterie.tasks import TaskSettings
 
 FUNCTION = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
 PEER_ID = r"^[0-9a-f]{64}$"
@@ -59,6 +60,13 @@ class PeerModelSettings(Settings):
         return self
 
 
+class PeerTaskSettings(TaskSettings):
+    """What the model is trained for; all peers need the same."""
+
+    function: str | None = None
+    """A function without arguments that returns a coterie.Task, as module:function."""
+
+
 class PeerConfig(Settings):
     """Everything about one peer but its key."""
 
@@ -74,6 +82,7 @@ class PeerConfig(Settings):
     data: tuple[DataStep, ...] = Field(min_length=1)
     """A file or a function; or a list of them, each with its first round."""
     model: PeerModelSettings
+    task: PeerTaskSettings = PeerTaskSettings()
     strategy: dict[str, Any] = Field(default={"name": DEFAULT_STRATEGY})
     """The strategy's name and its options, as in the simulator."""
     rounds: int | None = Field(None, ge=0)
@@ -94,7 +103,7 @@ class PeerConfig(Settings):
     best: Literal["any", "trained"] = "any"
     """Whether merged models may become the best model, or only trained ones."""
     best_by: BestBy = "loss"
-    """Validation loss, or validation accuracy averaged over the last 5 validations."""
+    """As in the simulator: loss, score or best-score."""
     test_every: int = Field(10, ge=1)
     """Rounds between tests."""
     watch: WatchSettings = WatchSettings()

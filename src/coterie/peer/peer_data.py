@@ -13,20 +13,32 @@ import numpy.typing as npt
 from torch import nn
 
 from coterie.data.npz import read_peer
-from coterie.data.peer_arrays import PeerArrays, PeerData
+from coterie.data.peer_arrays import PeerArrays, PeerData, TakesIntegers
 from coterie.data.peer_datasets import PeerDatasets
 from coterie.data.pools import PeerSamples, Samples
 from coterie.errors import ConfigError, DataError
+from coterie.learning.module_calls import integer_check
 from coterie.models.architectures import architecture, check_fits
-from coterie.peer.peer_config import DataStep, PeerModelSettings
+from coterie.peer.peer_config import DataStep, PeerConfig, PeerModelSettings, PeerTaskSettings
+from coterie.tasks import Task
 
 
 class LocalPeerData(PeerDatasets):
     """The data of one peer, which may change from one round to the next."""
 
-    def __init__(self, steps: Sequence[PeerData], begins: Sequence[int]) -> None:
-        parts = [PeerArrays([data]) for data in steps]
-        first = parts[0]
+    def __init__(
+        self,
+        steps: Sequence[PeerData],
+        begins: Sequence[int],
+        task: Task | None = None,
+        takes_integers: TakesIntegers | None = None,
+    ) -> None:
+        first = PeerArrays([steps[0]], None, task, takes_integers)
+        self.task = first.task
+        parts = [
+            first,
+            *(PeerArrays([data], None, self.task, takes_integers) for data in steps[1:]),
+        ]
         for number, part in enumerate(parts):
             if (part.input_shape, part.is_classification) != (
                 first.input_shape,
@@ -70,9 +82,35 @@ def _in_pool(views: PeerSamples, pool: int) -> PeerSamples:
     )
 
 
-def read_local_data(steps: Sequence[DataStep], folder: Path) -> LocalPeerData:
+def read_local_data(config: PeerConfig, folder: Path) -> LocalPeerData:
     """Read all data named in peer.yaml, which lies in `folder`."""
-    return LocalPeerData([_read(step, folder) for step in steps], [step.round for step in steps])
+    takes_integers = None
+    if config.model.function is not None:
+        build = import_function(config.model.function, folder, "model.function")
+        takes_integers = integer_check(build)
+    return LocalPeerData(
+        [_read(step, folder) for step in config.data],
+        [step.round for step in config.data],
+        _task_of(config.task, folder),
+        takes_integers,
+    )
+
+
+def _task_of(settings: PeerTaskSettings, folder: Path) -> Task | None:
+    """Return the task named in peer.yaml; None if the data decide."""
+    if settings.function is not None:
+        made = import_function(settings.function, folder, "task.function")()
+        if not isinstance(made, Task):
+            raise ConfigError(
+                f"task.function = {settings.function} returned {type(made).__name__}. Expected a "
+                "coterie.Task."
+            )
+        return made
+    if settings.loss is None:
+        if settings != PeerTaskSettings():
+            raise ConfigError("task: a score or metrics need task.loss too, such as cross-entropy.")
+        return None
+    return settings.make(Task(settings.loss))
 
 
 def model_builder(

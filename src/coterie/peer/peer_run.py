@@ -21,6 +21,7 @@ from coterie.runtime.round import Round
 from coterie.runtime.round_runner import RoundRunner
 from coterie.storage.files import make_folder, read_small, write_atomically, write_text
 from coterie.storage.tensor_files import write_tensors
+from coterie.tasks.score import ACCURACY, Score
 
 RUN = "run"
 STATUS, PEERS, MODELS = "status.json", "peers.json", "models.safetensors"
@@ -39,9 +40,11 @@ class PeerStatus:
     round: int = -1
     """The last finished round."""
     rounds: int | None = None
-    validation_accuracy: float | None = None
+    score: Score = ACCURACY
+    """What is measured."""
+    validation_score: float | None = None
     validation_loss: float | None = None
-    test_accuracy: float | None = None
+    test_score: float | None = None
     num_known: int = 0
     """The number of other peers that could be asked."""
     num_fetched: int = 0
@@ -57,7 +60,9 @@ class PeerStatus:
 class PeerRun:
     """The folder with the records of a peer's rounds."""
 
-    def __init__(self, folder: Path, address_book: AddressBook, rounds: int | None) -> None:
+    def __init__(
+        self, folder: Path, address_book: AddressBook, rounds: int | None, score: Score
+    ) -> None:
         self.folder = folder / RUN
         self._status_path = folder / STATUS
         self._address_book = address_book
@@ -66,7 +71,9 @@ class PeerRun:
         self.recorder = Recorder(self.folder)
         self.checkpoints = Checkpoints(self.folder / "checkpoints")
         identity = address_book.identity
-        self.status = PeerStatus(identity.name, identity.peer_id, os.getpid(), rounds=rounds)
+        self.status = PeerStatus(
+            identity.name, identity.peer_id, os.getpid(), rounds=rounds, score=score
+        )
 
     def record_round(self, now: Round, **more: object) -> None:
         """Update the status after a recorded round; `more` is added to it."""
@@ -76,13 +83,13 @@ class PeerRun:
             kind == "fetch" and is_delivered
             for kind, is_delivered in zip(kinds, now.exchanges.delivered, strict=True)
         ]
-        tested = _known(now, "test_accuracy")
+        tested = _known(now, "test_score")
         self.update_status(
             state="running",
             round=now.number,
-            validation_accuracy=_known(now, "validation_accuracy_trained"),
+            validation_score=_known(now, "validation_score_trained"),
             validation_loss=_known(now, "validation_loss_trained"),
-            test_accuracy=self.status.test_accuracy if tested is None else tested,
+            test_score=self.status.test_score if tested is None else tested,
             num_fetched=sum(has_arrived),
             **more,
         )

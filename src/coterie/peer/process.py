@@ -39,7 +39,7 @@ from coterie.peer.transport.peer_client import PeerClient
 from coterie.peer.transport.peer_server import PeerServer
 from coterie.peer.wire.model import Phase
 from coterie.randomness import Key
-from coterie.runtime.check_targets import check_targets
+from coterie.runtime.check_task import check_task
 from coterie.runtime.loop import advance_to_end, resume
 from coterie.runtime.round import Round
 from coterie.runtime.round_runner import RoundRunner
@@ -78,10 +78,10 @@ class RunningPeer:
         self._config = config
         self._identity = identity
         self._tell = tell
-        self._data = read_local_data(config.data, folder)
+        self._data = read_local_data(config, folder)
         self._build = model_builder(config.model, self._data, folder)
         self._strategy = config.make_strategy()
-        check_targets(self._data, self._strategy, config.simulation_settings())
+        check_task(self._data, self._strategy)
         trust = TrustStore(folder)
         others = [peer for peer in config.roster if peer != identity.peer_id]
         self._address_book = AddressBook(identity, trust, others, config.network.breaker)
@@ -95,7 +95,7 @@ class RunningPeer:
             report_range=self._strategy.report_range,
             table_ranges=self._strategy.table_ranges,
         )
-        self._peer_run = PeerRun(folder, self._address_book, config.rounds)
+        self._peer_run = PeerRun(folder, self._address_book, config.rounds, self._data.task.score)
         self._stop = threading.Event()
 
     async def run(self) -> None:
@@ -242,7 +242,7 @@ class RunningPeer:
             _log,
             "round",
             round=now.number,
-            validation_accuracy=status.validation_accuracy,
+            validation_score=status.validation_score,
             validation_loss=status.validation_loss,
             num_known=status.num_known,
             num_fetched=status.num_fetched,

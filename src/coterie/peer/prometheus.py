@@ -59,9 +59,9 @@ class _Collector:
         yield _gauge("round", "The last finished round.", status.round)
         yield _gauge("known_peers", "Number of other peers that can be asked.", status.num_known)
         for name, value in (
-            ("validation_accuracy", status.validation_accuracy),
+            ("validation_score", status.validation_score),
             ("validation_loss", status.validation_loss),
-            ("test_accuracy", status.test_accuracy),
+            ("test_score", status.test_score),
         ):
             if value is not None:
                 yield _gauge(name, "On this peer's own data, as last measured.", value)

@@ -56,14 +56,18 @@ def _state(found: PeerStatus | None, *, is_running: bool) -> str:
 
 def _progress(found: PeerStatus) -> dict[str, str]:
     rounds = "until stopped" if found.rounds is None else f"of {found.rounds}"
-    accuracies = {
-        "validation": found.validation_accuracy,
-        "test of the best model": found.test_accuracy,
+    scores = {
+        "validation": found.validation_score,
+        "test of the best model": found.test_score,
     }
     when = datetime.fromtimestamp(found.updated).astimezone()
     return {
         "round": f"{found.round} {rounds}" if found.round >= 0 else "none yet",
-        **{name: f"{value:.1%}" for name, value in accuracies.items() if value is not None},
+        **{
+            f"{name}, {found.score.name}": found.score.format(value)
+            for name, value in scores.items()
+            if value is not None
+        },
         **({} if found.validation_loss is None else {"loss": f"{found.validation_loss:.4g}"}),
         "reachable peers": str(found.num_known),
         "models in the last round": str(found.num_fetched),

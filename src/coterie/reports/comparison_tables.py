@@ -83,7 +83,7 @@ def _table_per_cluster(compared: PresetComparison) -> TextTable:
             rows.append(TextRow(tuple(cells), best, ends_group=part == compared.parts[-1]))
     against = () if compared.baseline is None else (f"against {compared.baseline}",)
     published = ("published",) if has_published else ()
-    unit = "%" if compared.is_accuracy else "mean"
+    unit = compared.score.unit or "mean"
     header = ("strategy", "cluster", unit, *against, *published, "seeds")
     return TextTable(_title(compared), header, tuple(rows), tuple(_notes(compared)), num_names=2)
 
@@ -110,11 +110,8 @@ def _table_of_costs(compared: PresetComparison) -> TextTable:
 
 
 def _title(compared: PresetComparison) -> str:
-    unit = " %" if compared.is_accuracy else ""
-    name = compared.measure.replace("-", " ")
-    if not compared.is_accuracy and not compared.lines[0].entries[0].run.is_accuracy:
-        name = name.replace("loss", "MSE")
-    return f"{compared.preset}: {name}{unit}, mean ± 95% interval over seeds"
+    name = compared.measure.rpartition("-")[0]
+    return f"{compared.preset}: {name} {compared.score.title}, mean ± 95% interval over seeds"
 
 
 def _notes(compared: PresetComparison) -> Iterator[str]:

@@ -23,13 +23,12 @@ def build_final_table(
 ) -> Table:
     """Return one row per strategy, with its published results in the rows below."""
     first = summaries[0]
-    if comparison and comparison.table.is_accuracy != first.is_accuracy:
+    if comparison and comparison.table.score != first.score:
         comparison = None
     published = comparison.table if comparison else None
     labelled = by_label(summaries)
-    measure = "test accuracy %" if first.is_accuracy else "test MSE"
     table = Table(
-        title=f"{title}: {measure}; models and MB sent and received per peer",
+        title=f"{title}: test {first.score.title}; models and MB sent and received per peer",
         title_justify="left",
         caption=Text(comparison.caption(labelled)) if comparison else None,
         caption_justify="left",
@@ -65,7 +64,7 @@ def _best_label(summaries: Sequence[RunSummary], mean: Column) -> str:
         label: np.mean([mean.ours(each) for each in mine])
         for label, mine in by_label(summaries).items()
     }
-    sign = 1.0 if summaries[0].is_accuracy else -1.0
+    sign = summaries[0].score.sign
     return max(means, key=lambda label: np.nan_to_num(sign * means[label], nan=-np.inf))
 
 

@@ -21,10 +21,12 @@ from coterie.results.sweep_points import (
     SweepPoint,
     SweepRun,
     best_points,
+    common_score,
     group_by_values,
     read_sweep_runs,
 )
 from coterie.storage.files import write_text
+from coterie.tasks import Score
 
 RESULTS = "results.csv"
 
@@ -69,10 +71,9 @@ def build_sweep_table(
     title: str, key: str, all_points: Sequence[SweepPoint], best: Sequence[SweepPoint] = ()
 ) -> Table:
     """Return a table of strategies × values of a setting; other varied settings have own rows."""
-    is_accuracy = all(each.is_accuracy for point in all_points for each in point.summaries)
-    measure = "accuracy %" if is_accuracy else "MSE"
+    score = common_score(all_points)
     table = Table(
-        title=f"{escape(title)}: {measure} against {escape(key)}",
+        title=f"{escape(title)}: {score.title} against {escape(key)}",
         title_justify="left",
         caption="* best by validation" if best else None,
         caption_justify="left",
@@ -86,7 +87,7 @@ def build_sweep_table(
     for place, row in _rows(key, others, all_points).items():
         names = [escape(MISSING if name is None else name) for name in place]
         for part in ("validation", "test"):
-            cells = [_cell(row.get(value), part, best, is_accuracy) for value in columns]
+            cells = [_cell(row.get(value), part, best, score) for value in columns]
             table.add_row(*names, part, *cells, end_section=part == "test")
     return table
 
@@ -131,18 +132,15 @@ def _rows(
     return rows
 
 
-def _cell(
-    point: SweepPoint | None, part: str, best: Sequence[SweepPoint], is_accuracy: bool
-) -> str:
+def _cell(point: SweepPoint | None, part: str, best: Sequence[SweepPoint], score: Score) -> str:
     if point is None:
         return ""
     mean, width = point.validation if part == "validation" else point.test
     if math.isnan(mean):
         return MISSING
-    scale = 100.0 if is_accuracy else 1.0
-    text = f"{mean * scale:.2f}"
+    text = f"{mean * score.scale:.2f}"
     if not math.isnan(width):
-        text += f" ± {width * scale:.2f}"
+        text += f" ± {width * score.scale:.2f}"
     if not point.is_complete:
         text += f" ({len(point.summaries)} of {len(point.trials)})"
     if point not in best:

@@ -174,7 +174,7 @@ def render_csv(compared: Sequence[PresetComparison]) -> str:
 def _csv_row(
     compared: PresetComparison, line: ComparedStrategy, part: str, value: ComparedValue
 ) -> list[Any]:
-    scale = 0.01 if compared.is_accuracy else 1.0
+    scale = 1 / compared.score.scale
     difference, costs = value.difference, line.costs
     found = [difference.mean * scale, difference.width * scale] if difference else [None, None]
     tested = [difference.p_value, difference.corrected_p_value] if difference else [None, None]

@@ -10,10 +10,10 @@ from coterie.errors import ConfigError, suggest
 from coterie.experiments.published.published_table import PublishedComparison, PublishedResult
 from coterie.experiments.run_folder import RunFolder
 from coterie.results.measures import (
+    DEFAULT_MEASURE,
     Costs,
     Measure,
     MeasuredRun,
-    default_measure,
     mean_costs,
     measure_run,
 )
@@ -26,6 +26,7 @@ from coterie.results.statistics import (
     correct_p_values,
     paired_difference,
 )
+from coterie.tasks import Score
 
 DEFAULT_BASELINE = "local"
 """The baseline if it is among the strategies: training without merging."""
@@ -67,7 +68,7 @@ class PresetComparison:
 
     preset: str
     measure: Measure
-    is_accuracy: bool
+    score: Score
     parts: tuple[str, ...]
     """The clusters, the mean, and other numbers about all peers."""
     mean_part: str
@@ -78,8 +79,9 @@ class PresetComparison:
     @property
     def best(self) -> str:
         """The label of the strategy with the best mean."""
-        sign = 1.0 if self.is_accuracy else -1.0
-        means = {line.label: sign * line.values[self.mean_part].mean for line in self.lines}
+        means = {
+            line.label: self.score.sign * line.values[self.mean_part].mean for line in self.lines
+        }
         return max(means, key=lambda label: -math.inf if math.isnan(means[label]) else means[label])
 
 
@@ -90,9 +92,9 @@ def compare(found: Runs, measure: Measure | None, baseline: str | None) -> list[
         raise ConfigError(
             f"--baseline {baseline}: no run has this strategy.{suggest(baseline, labels)}"
         )
-    groups: dict[tuple[str, int, bool], list[RunFolder]] = {}
+    groups: dict[tuple[str, int, Score], list[RunFolder]] = {}
     for run in found:
-        key = (run.config.preset, len(run.cluster_names), run.is_accuracy)
+        key = (run.config.preset, len(run.cluster_names), run.score)
         groups.setdefault(key, []).append(run)
     return [_compared(runs, measure, baseline) for runs in groups.values()]
 
@@ -100,16 +102,12 @@ def compare(found: Runs, measure: Measure | None, baseline: str | None) -> list[
 def _compared(
     runs: Sequence[RunFolder], measure: Measure | None, baseline: str | None
 ) -> PresetComparison:
-    default = default_measure(runs[0])
-    chosen = measure or default
-    if "accuracy" in chosen and not runs[0].is_accuracy:
-        raise ConfigError(
-            f"--measure {chosen}: the runs of {runs[0].config.preset} predict values, not classes, "
-            "so they have no accuracy. Use test-loss, validation-loss or train-loss."
-        )
+    chosen = measure or DEFAULT_MEASURE
     entries = _with_common_names([measure_run(run, chosen) for run in runs])
-    published = compare_with_published([run.config for run in runs]) if chosen == default else None
-    if published and published.table.is_accuracy != runs[0].is_accuracy:
+    published = (
+        compare_with_published([run.config for run in runs]) if chosen == DEFAULT_MEASURE else None
+    )
+    if published and published.table.score != runs[0].score:
         published = None
     columns = [
         column
@@ -125,7 +123,7 @@ def _compared(
     return PresetComparison(
         runs[0].config.preset,
         chosen,
-        entries[0].summary.is_accuracy,
+        entries[0].summary.score,
         tuple(column.title for column in columns),
         mean_column(published.table if published else None, 1.0).title,
         tuple(_lines(by_label, columns, against, published)),

@@ -15,14 +15,17 @@ import pyarrow.compute as pc
 from coterie.errors import StorageError
 from coterie.experiments.run_folder import RunFolder
 from coterie.experiments.run_summary import RunSummary, known_mean, summarise
+from coterie.tasks.score import LOSS
 
 Measure: TypeAlias = Literal[
-    "test-accuracy", "test-loss", "validation-accuracy", "validation-loss", "train-loss"
+    "test-score", "test-loss", "validation-score", "validation-loss", "train-loss"
 ]
+DEFAULT_MEASURE: Measure = "test-score"
+"""The test of the best models by validation."""
 _COLUMNS: dict[Measure, str] = {
-    "test-accuracy": "test_accuracy",
+    "test-score": "test_score",
     "test-loss": "test_loss",
-    "validation-accuracy": "validation_accuracy_trained",
+    "validation-score": "validation_score_trained",
     "validation-loss": "validation_loss_trained",
     "train-loss": "train_loss",
 }
@@ -51,20 +54,13 @@ class MeasuredRun:
     costs: Costs
 
 
-def default_measure(run: RunFolder) -> Measure:
-    """Return the measure of a run's final table: the test of the best models by validation."""
-    return "test-accuracy" if run.is_accuracy else "test-loss"
-
-
 def measure_run(run: RunFolder, measure: Measure) -> MeasuredRun:
     """Return the result of a run, or its result so far, and its costs."""
     timings = run.table("timings")
-    traffic = run.finished or summarise(
-        run.table("metrics"), run.label, run.seed, (), is_accuracy=run.is_accuracy
-    )
+    traffic = run.finished or summarise(run.table("metrics"), run.label, run.seed, (), run.score)
     return MeasuredRun(
         run,
-        run.summary if measure == default_measure(run) else _summary_by(run, measure),
+        run.summary if measure == DEFAULT_MEASURE else _summary_by(run, measure),
         Costs(
             traffic.models_per_peer,
             _probes_per_peer(run),
@@ -91,7 +87,7 @@ def _summary_by(run: RunFolder, measure: Measure) -> RunSummary:
         run.summary,
         cluster_means=tuple(known_mean(group) for group in groups),
         mean=known_mean(values),
-        is_accuracy="accuracy" in measure,
+        score=run.score if measure.endswith("score") else LOSS,
     )
 
 

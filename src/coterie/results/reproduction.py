@@ -183,7 +183,7 @@ def _value(table: PublishedTable, run: ReproducedRun, part: str) -> float:
     summary = run.summary
     if part in NEIGHBOURS:
         return 100 * (run.precision if part == PRECISION else run.recall)
-    scale = 100.0 if summary.is_accuracy else 1.0
+    scale = summary.score.scale
     if part == MEAN:
         over_clusters = table.mean_over == "clusters"
         return scale * (known_mean(summary.cluster_means) if over_clusters else summary.mean)

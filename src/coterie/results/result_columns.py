@@ -34,13 +34,13 @@ class Column:
 def result_columns(
     summaries: Sequence[RunSummary], published: PublishedTable | None = None
 ) -> list[Column]:
-    """Return the columns of the final table; accuracies are in percent.
+    """Return the columns of the final table; shares are in percent.
 
     Where no clusters are known, there is only the mean.
 
     The mean is over peers, or over clusters if the published mean is.
     """
-    scale = 100.0 if summaries[0].is_accuracy else 1.0
+    scale = summaries[0].score.scale
     names = summaries[0].cluster_names
     numbers = range(0 if names == NO_CLUSTERS else len(names))
     clusters = [_cluster_column(n, summaries, published, scale) for n in numbers]

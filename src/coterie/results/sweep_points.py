@@ -11,6 +11,7 @@ from coterie.experiments.experiment import Experiment
 from coterie.experiments.run_summary import RunSummary
 from coterie.experiments.sweep_grid import setting_text
 from coterie.results.statistics import confidence_interval
+from coterie.tasks.score import LOSS, Score
 
 Values: TypeAlias = Mapping[str, str | None]
 """The values of the varied settings, by their dotted keys; None: the strategy lacks it."""
@@ -80,13 +81,19 @@ def group_by_values(trials: Sequence[SweepRun]) -> list[SweepPoint]:
     return [SweepPoint(same[0].label, same[0].values, tuple(same)) for same in found.values()]
 
 
+def common_score(points: Sequence[SweepPoint]) -> Score:
+    """Return what the finished runs measure; the loss, if nothing is known."""
+    scores = [each.score for point in points for each in point.summaries]
+    return scores[0] if scores else LOSS
+
+
 def best_points(candidates: Sequence[SweepPoint]) -> dict[str, SweepPoint]:
     """Return the best complete point of each strategy by validation data, never by test data."""
     best: dict[str, SweepPoint] = {}
     for point in candidates:
         if not point.is_complete or math.isnan(point.validation[0]):
             continue
-        sign = 1.0 if point.summaries[0].is_accuracy else -1.0
+        sign = point.summaries[0].score.sign
         now = best.get(point.label)
         if now is None or sign * point.validation[0] > sign * now.validation[0]:
             best[point.label] = point

@@ -11,6 +11,7 @@ from coterie.learning.trainer import Matrix
 from coterie.processes.shared_memory import shared_array
 from coterie.runtime.early_stopping import EarlyStopping
 from coterie.runtime.settings import BestRule, SimulationSettings
+from coterie.tasks import Score
 
 Peers = npt.NDArray[np.int64]
 
@@ -18,12 +19,14 @@ Peers = npt.NDArray[np.int64]
 class BestModels:
     """The best models (K, P), their validation, and their last test results."""
 
-    def __init__(self, rule: BestRule, settings: SimulationSettings, current: Matrix) -> None:
+    def __init__(
+        self, rule: BestRule, settings: SimulationSettings, current: Matrix, score: Score
+    ) -> None:
         self.rule = rule
         self.models: Matrix = shared_array(current.shape, np.float32)
-        self.progress = EarlyStopping(settings, len(current))
+        self.progress = EarlyStopping(settings, len(current), score)
         self.tested = np.full((2, len(current)), np.nan)
-        """Losses and accuracies, (2, K); NaN: this model has not been tested yet."""
+        """Losses and scores, (2, K); NaN: this model has not been tested yet."""
         self.models[:] = current
 
     def reset(self, current: Matrix, round_number: int) -> None:
@@ -35,7 +38,7 @@ class BestModels:
     def consider(
         self, current: Matrix, peers: Peers, round_number: int, values: npt.NDArray[np.float64]
     ) -> None:
-        """Keep working models that validate better; `values`: losses and accuracies, (2, n)."""
+        """Keep working models that validate better; `values`: losses and scores, (2, n)."""
         improved = self.progress.consider(peers, round_number, values[0], values[1])
         copy_rows(self.models, current, improved)
         self.tested[:, improved] = np.nan

@@ -193,7 +193,7 @@ class Runtime(ABC):
             known=self._known(),
             num_samples=len(self._state.samples[peer].train),
             rng=rng,
-            validation_accuracy=float(now.measures["validation_accuracy_before"][peer]),
+            validation_score=float(now.measures["validation_score_before"][peer]),
             truth=now.truth if self.strategies[peer].uses_ground_truth else None,
         )
 

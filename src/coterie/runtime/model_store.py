@@ -105,10 +105,14 @@ class ModelStore:
 
     def _make_bests(self, settings: SimulationSettings) -> dict[str, BestModels]:
         """Return the best models by the configured rule, and those by the other if compared."""
-        bests = {"best": BestModels(settings.best, settings, self.current)}
+        bests = {
+            "best": BestModels(settings.best, settings, self.current, self.datasets.task.score)
+        }
         if settings.compare_bests:
             other: BestRule = "trained" if settings.best == "any" else "any"
-            bests["other_best"] = BestModels(other, settings, self.current)
+            bests["other_best"] = BestModels(
+                other, settings, self.current, self.datasets.task.score
+            )
         self.workspace.matrices.update({name: each.models for name, each in bests.items()})
         return bests
 
@@ -187,7 +191,7 @@ class ModelStore:
     def record_published(self, now: Round) -> None:
         """Record the validation of the published models, before merging."""
         now.measures["validation_loss_before"][:] = self._latest[0]
-        now.measures["validation_accuracy_before"][:] = self._latest[1]
+        now.measures["validation_score_before"][:] = self._latest[1]
 
     def validate_merged(self, now: Round, peers: Peers) -> None:
         """Validate working models after merging, once a round; they may become the best."""
@@ -239,14 +243,14 @@ class ModelStore:
             bests.tested[:, outdated] = self._evaluate(name, outdated, "test")
             suffix = "" if name == "best" else "_other"
             now.measures[f"test_loss{suffix}"][:] = bests.tested[0]
-            now.measures[f"test_accuracy{suffix}"][:] = bests.tested[1]
+            now.measures[f"test_score{suffix}"][:] = bests.tested[1]
 
     def validate_best(self) -> npt.NDArray[np.float64]:
-        """Return validation losses and accuracies of the best models, (2, K)."""
+        """Return validation losses and scores of the best models, (2, K)."""
         return self._evaluate("best", np.arange(self.num_peers), "validation")
 
     def validate_untrained(self, build: Callable[[], nn.Module]) -> npt.NDArray[np.float64]:
-        """Return validation losses and accuracies of initial models, (2, K).
+        """Return validation losses and scores of initial models, (2, K).
 
         They replace the working models.
         """
@@ -257,10 +261,10 @@ class ModelStore:
 
     def _record(self, now: Round, when: str, peers: Peers, values: npt.NDArray[np.float64]) -> None:
         now.measures[f"validation_loss_{when}"][peers] = values[0]
-        now.measures[f"validation_accuracy_{when}"][peers] = values[1]
+        now.measures[f"validation_score_{when}"][peers] = values[1]
 
     def _evaluate(self, matrix: str, peers: Peers, part: Part) -> npt.NDArray[np.float64]:
-        """Return mean losses and accuracies, (2, peers)."""
+        """Return mean losses and scores, (2, peers)."""
         jobs = [
             EvaluateJob(ModelReference(matrix, int(peer)), getattr(self.samples[peer], part))
             for peer in peers
@@ -293,5 +297,5 @@ class ModelStore:
 
 
 def mean_results(evaluations: Sequence[Evaluation]) -> npt.NDArray[np.float64]:
-    """Return mean losses and accuracies, (2, n)."""
-    return np.array([[e.loss for e in evaluations], [e.accuracy for e in evaluations]])
+    """Return mean losses and scores, (2, n)."""
+    return np.array([[e.loss for e in evaluations], [e.score for e in evaluations]])

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from coterie.runtime.round import Round
-from coterie.runtime.run_tables import SCHEMAS, parts_of, read_table
+from coterie.runtime.run_tables import SCHEMAS, parts_of, read_table, with_scores
 from coterie.storage.files import prepare_folder, remove_files, write_atomically, write_together
 
 FLUSH_SECONDS = 2.0
@@ -82,7 +82,7 @@ class Recorder:
         """Add the rows that `pending` returned, except rows that were written since."""
         for name, packed in pending.items():
             with pa.ipc.open_stream(pa.py_buffer(packed.tobytes())) as stream:
-                table = stream.read_all()
+                table = with_scores(stream.read_all())
             last = -1 if self._run is None else _last_round(read_table(self._run, name))
             table = table.filter(pc.greater(table["round"], last))
             if table.num_rows:

@@ -21,15 +21,15 @@ STATUSES = ("active", "offline", "stopped")
 MEASURES = (
     "train_loss",
     "validation_loss_before",
-    "validation_accuracy_before",
+    "validation_score_before",
     "validation_loss_merged",
-    "validation_accuracy_merged",
+    "validation_score_merged",
     "validation_loss_trained",
-    "validation_accuracy_trained",
+    "validation_score_trained",
     "test_loss",
-    "test_accuracy",
+    "test_score",
     "test_loss_other",
-    "test_accuracy_other",
+    "test_score_other",
 )
 """before: the published model, before merging. test: the best model; other: the best model by the
 other rule. NaN: not measured."""

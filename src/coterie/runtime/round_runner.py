@@ -95,8 +95,8 @@ class RoundRunner:
             self._build,
             self.settings.training,
             workspace,
+            self.datasets.task,
             threads=min(threads, self.datasets.num_peers),
-            is_classification=self.datasets.is_classification,
             tell=self._tell,
         )
 
@@ -164,7 +164,7 @@ class RoundRunner:
         return self.state.best.copy()
 
     def validate_untrained(self) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """Return validation losses and accuracies of the initial models, (2, K).
+        """Return validation losses and scores of the initial models, (2, K).
 
         They replace the working models, so this is for finished runs.
         """

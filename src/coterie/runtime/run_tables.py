@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from coterie.errors import StorageError
@@ -113,7 +114,10 @@ SCHEMAS = {
 }
 
 
-NEWER_COLUMNS = {"poisoned": False, "test_loss_other": math.nan, "test_accuracy_other": math.nan}
+OLD_NAMES = {name.replace("score", "accuracy"): name for name in MEASURES if "score" in name}
+"""The names of columns in runs of before, whose only score was accuracy."""
+_OLD_NAME_OF = {new: old for old, new in OLD_NAMES.items()}
+NEWER_COLUMNS = {"poisoned": False, "test_loss_other": math.nan, "test_score_other": math.nan}
 """Columns that older runs do not have, and the values to use instead."""
 
 
@@ -140,7 +144,12 @@ def _read(run: Path, name: str) -> pa.Table:
 
 def read_table_file(path: Path, name: str, *, use_threads: bool = True) -> pa.Table:
     """Return a table, or a part of it, from its file; missing columns of older runs are added."""
-    table = pq.read_table(_open_file(path), schema=SCHEMAS[name], use_threads=use_threads)
+    content, schema = _open_file(path), SCHEMAS[name]
+    if not OLD_NAMES.keys().isdisjoint(pq.read_schema(content).names):
+        fields = [field.with_name(_OLD_NAME_OF.get(field.name, field.name)) for field in schema]
+        schema = pa.schema(fields)
+    content.seek(0)
+    table = with_scores(pq.read_table(content, schema=schema, use_threads=use_threads))
     for place, column in enumerate(table.column_names):
         # A column that is not in the file has only nulls; some nulls mean damage.
         if column in NEWER_COLUMNS and table[column].null_count == table.num_rows:
@@ -151,17 +160,29 @@ def read_table_file(path: Path, name: str, *, use_threads: bool = True) -> pa.Ta
     return table
 
 
-def _open_file(path: Path) -> pa.BufferReader:
-    """Return the bytes of a file, in memory of Arrow.
+def with_scores(table: pa.Table) -> pa.Table:
+    """Return a table with the column names of today.
 
-    Opened here: Arrow would read a folder as a table, and cannot open names that are not text.
-    Nothing of Python is handed over: Arrow's threads release it late, and the process would abort
-    (SIGABRT) if the interpreter had ended meanwhile.
+    Runs of before that predicted values had their squared errors only in the columns of losses.
     """
-    with path.open("rb") as file:
-        content = pa.allocate_buffer(os.fstat(file.fileno()).st_size)
-        num_read = file.readinto(memoryview(content))
-    return pa.BufferReader(content.slice(0, num_read))
+    if OLD_NAMES.keys().isdisjoint(table.column_names):
+        return table
+    table = table.rename_columns([OLD_NAMES.get(name, name) for name in table.column_names])
+    for place, name in enumerate(table.column_names):
+        if name in _OLD_NAME_OF and pc.all(pc.is_nan(table[name])).as_py():
+            losses = table[name.replace("score", "loss")]
+            table = table.set_column(place, table.field(name), losses)
+    return table
+
+
+def _open_file(path: Path) -> pa.OSFile:
+    """Open a file with Arrow, which reads only the parts of it that it needs.
+
+    Nothing of Python is handed over: Arrow's threads release it late, and the process would abort
+    (SIGABRT) if the interpreter had ended meanwhile. A name that is not text is passed as bytes.
+    """
+    with path.open("rb"):  # errors of Python have clear messages
+        return pa.OSFile(os.fsencode(path))
 
 
 def parts_of(run: Path, name: str) -> list[Path]:

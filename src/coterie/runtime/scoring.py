@@ -27,7 +27,7 @@ class ScoreJob:
 
 
 KnownScores = dict[tuple[int, int], tuple[float, float]]
-"""Known losses and accuracies, by (model, scorer)."""
+"""Known losses and scores of the task, by (model, scorer)."""
 
 
 def score_models(
@@ -42,8 +42,8 @@ def score_models(
     on_data = [n for n, job in enumerate(score_jobs) if job.metric in ("loss", "accuracy")]
     _evaluate(state, ((score_jobs[n].model, score_jobs[n].scorer) for n in on_data), known)
     for n in on_data:
-        loss, accuracy = known[score_jobs[n].model, score_jobs[n].scorer]
-        values[n] = loss if score_jobs[n].metric == "loss" else accuracy
+        loss, score = known[score_jobs[n].model, score_jobs[n].scorer]
+        values[n] = loss if score_jobs[n].metric == "loss" else score
     squares: dict[tuple[Metric, int], np.float64] = {}
     for n in sorted(set(range(len(score_jobs))) - set(on_data)):
         values[n] = _by_weights(state, score_jobs[n], squares)
@@ -58,7 +58,7 @@ def _evaluate(state: ModelStore, pairs: Iterable[tuple[int, int]], known: KnownS
         for model, scorer in new
     ]
     for pair, result in zip(new, state.trainer.evaluate(jobs), strict=True):
-        known[pair] = result.loss, result.accuracy
+        known[pair] = result.loss, result.score
 
 
 def score_for_peer(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self, TypeAlias
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from coterie.attacks.poison_settings import PoisonSettings
 from coterie.errors import ConfigError
@@ -13,7 +13,16 @@ from coterie.settings import Settings
 from coterie.strategies.parts.similarity import Similarity
 
 BestRule: TypeAlias = Literal["any", "trained"]
-BestBy: TypeAlias = Literal["loss", "accuracy", "highest-accuracy"]
+
+
+def _name_of_today(name: object) -> object:
+    """Accept the names in configurations of runs whose only score was accuracy."""
+    return {"accuracy": "score", "highest-accuracy": "best-score"}.get(str(name), name)
+
+
+BestBy: TypeAlias = Annotated[
+    Literal["loss", "score", "best-score"], BeforeValidator(_name_of_today)
+]
 
 
 class Absence(Settings):
@@ -113,12 +122,12 @@ class SimulationSettings(Settings):
     compare_bests: bool = False
     """Whether to also keep and test the best model by the other rule; takes memory and time."""
     best_by: BestBy = "loss"
-    """How a peer's best model is chosen. loss: the lowest validation loss. accuracy: the highest
-    validation accuracy, averaged over the last 5 validations (PENS). highest-accuracy: the highest
-    single validation accuracy (Hagander & Ihre-Thomason 2024)."""
+    """How a peer's best model is chosen. loss: the lowest validation loss. score: the best
+    validation score, such as accuracy, averaged over the last 5 validations (PENS). best-score: the
+    best single validation score (Hagander & Ihre-Thomason 2024)."""
     patience: int | None = Field(None, ge=1)
     """A peer stops after this many rounds without a new best model; never when not given. With
-    best_by = highest-accuracy: rounds without a lower validation loss."""
+    best_by = best-score: rounds without a lower validation loss."""
     test_every: int = Field(10, ge=1)
     """Rounds between tests; the last round, and the last before a shift, are always tested."""
     training: TrainingSettings = TrainingSettings()

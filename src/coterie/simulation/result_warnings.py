@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from coterie.data.pools import Samples
 from coterie.simulation.simulation import Simulation
+from coterie.tasks.score import ACCURACY, MAE, MSE, RMSE, Score
 
 DEVIATIONS = 2.0
 """Standard errors of the test data by which models have to be better than guessing."""
 LEAST_GAIN = 1e-3
 """The share of the initial loss that training has to remove."""
 Values = npt.NDArray[np.float64]
+Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class Guess:
     """The best constant answer for all samples, as a mean over peers."""
 
     value: float
-    """An accuracy, or a mean squared error."""
+    """In the score of the task."""
     error: float
     """Its standard error, from the number of different test samples."""
 
@@ -44,54 +47,73 @@ def find_warnings(simulation: Simulation, metrics: pa.Table) -> tuple[str, ...]:
     return tuple(text for text in found if text)
 
 
-def best_guess(simulation: Simulation, honest: npt.NDArray[np.bool_]) -> Guess:
-    """Return the result of guessing the most common label, or the mean, on the test data."""
+def best_guess(simulation: Simulation, honest: npt.NDArray[np.bool_]) -> Guess | None:
+    """Return the score of the best constant answer on the test data; None if it is not known."""
+    guessed = _GUESSES.get(simulation.datasets.task.score)
+    if guessed is None or any(pool.targets.ndim > 1 for pool in simulation.datasets.pools):
+        return None
     known: dict[tuple[int, int, int, int], tuple[float, int]] = {}
     values = []
     for peer in np.flatnonzero(honest):
         samples = simulation.state.samples[peer].test
         key = (samples.pool, samples.start, samples.stop, id(samples.chosen))
         if key not in known:
-            known[key] = (_guessed(simulation, samples), len(samples))
+            targets = simulation.datasets.pools[samples.pool].targets[samples.rows()]
+            known[key] = (simulation.datasets.task.in_user_units(guessed(targets)), len(samples))
         values.append(known[key][0])
     value, count = float(np.mean(values)), sum(size for _, size in known.values())
-    if simulation.datasets.is_classification:
+    if simulation.datasets.task.score == ACCURACY:
         return Guess(value, math.sqrt(value * (1 - value) / count))
-    return Guess(value, value * math.sqrt(2 / count))
+    # A root has half the relative error.
+    relative = math.sqrt(2 / count) / (2 if simulation.datasets.task.score == RMSE else 1)
+    return Guess(value, value * relative)
 
 
-def _guessed(simulation: Simulation, samples: Samples) -> float:
-    targets = simulation.datasets.pools[samples.pool].targets[samples.rows()]
-    if simulation.datasets.is_classification:
-        return float(np.bincount(targets).max() / len(targets))
-    return float(targets.var(dtype=np.float64))
+def _share_of_most_common(targets: Array) -> float:
+    return float(np.bincount(targets.astype(np.int64)).max() / len(targets))
+
+
+_GUESSES: dict[Score, Callable[[Array], float]] = {
+    ACCURACY: _share_of_most_common,
+    MSE: lambda targets: float(targets.var(dtype=np.float64)),
+    RMSE: lambda targets: float(targets.std(dtype=np.float64)),
+    MAE: lambda targets: float(np.abs(targets - np.median(targets)).mean()),
+}
+"""The score of the best constant answer: the most common class, the mean, or the median."""
+_CONSTANTS = {
+    ACCURACY: "its most common label",
+    MSE: "its mean",
+    RMSE: "its mean",
+    MAE: "its median",
+}
 
 
 def _about_guessing(
     simulation: Simulation, metrics: pa.Table, honest: npt.NDArray[np.bool_]
 ) -> str | None:
     guess = best_guess(simulation, honest)
+    if guess is None:
+        return None
     last = metrics.filter(pc.equal(metrics["round"], pc.max(metrics["round"])))
-    names = ("test_accuracy", "its most common label", ".1%")
-    if not simulation.datasets.is_classification:
-        names = ("test_loss", "its mean", ".4g")
-    column, constant, form = names
-    reached = float(np.nanmean(_known(last[column].to_numpy())))
-    gain = reached - guess.value if simulation.datasets.is_classification else guess.value - reached
+    score = simulation.datasets.task.score
+    reached = float(np.nanmean(_known(last["test_score"].to_numpy())))
+    gain = score.sign * (reached - guess.value)
     if math.isnan(gain) or gain > DEVIATIONS * guess.error:
         return None
-    what = "accuracy" if simulation.datasets.is_classification else "squared error"
+    constant = _CONSTANTS[score]
     return (
-        f"These models are not clearly better than guessing: on test data their mean {what} is "
-        f"{reached:{form}}, and guessing {constant} for each peer reaches {guess.value:{form}}. "
-        f"Check {_suspects(simulation)}."
+        "These models are not clearly better than guessing: on test data their mean "
+        f"{score.name} is {score.format(reached)}, and guessing {constant} for each peer reaches "
+        f"{score.format(guess.value)}. Check {_suspects(simulation)}."
     )
 
 
 def _about_training(simulation: Simulation, honest: npt.NDArray[np.bool_]) -> str | None:
+    task = simulation.datasets.task
     reached = simulation.state.validate_best()[:, honest].mean(axis=1)
     before = simulation.validate_untrained()[:, honest].mean(axis=1)
-    if reached[0] < before[0] * (1 - LEAST_GAIN) or reached[1] > before[1]:
+    has_better_score = task.needs_outputs and task.score.sign * (reached[1] - before[1]) > 0
+    if reached[0] < before[0] * (1 - LEAST_GAIN) or has_better_score:
         return None
     return (
         "These models are no better than untrained ones: their mean validation loss is "

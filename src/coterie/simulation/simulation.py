@@ -10,7 +10,7 @@ from coterie.attacks.poisoning import check_poison
 from coterie.data.peer_datasets import PeerDatasets
 from coterie.errors import ConfigError, only_peers
 from coterie.learning.trainer_choice import Tell
-from coterie.runtime.check_targets import check_targets
+from coterie.runtime.check_task import check_task
 from coterie.runtime.model_store import ModelStore
 from coterie.runtime.round_runner import AnyRuntime, RoundRunner
 from coterie.runtime.settings import SimulationSettings
@@ -62,7 +62,7 @@ def check_simulation(
     strategy.check(datasets.num_peers)
     settings.network.check(datasets.num_peers)
     check_poison(settings.poison, datasets, strategy, settings.seed)
-    check_targets(datasets, strategy, settings)
+    check_task(datasets, strategy)
 
 
 def _for_every_peer(

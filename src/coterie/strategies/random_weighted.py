@@ -25,7 +25,7 @@ class RandomWeighted(Strategy):
     --------
     >>> import numpy as np
     >>> from coterie.strategies import Me, Offer
-    >>> me = Me(0, 1, np.arange(4), 10, np.random.default_rng(0), validation_accuracy=0.75)
+    >>> me = Me(0, 1, np.arange(4), 10, np.random.default_rng(0), validation_score=0.75)
     >>> plan = RandomWeighted(fetches=1).round(me)
     >>> next(plan)
     AskScore(peers=(3,), metric='accuracy')
@@ -51,9 +51,9 @@ class RandomWeighted(Strategy):
         accuracies = yield AskScore(sampled, "accuracy")
         offers = yield Fetch(tuple(accuracies))
         amounts = {offer.peer: accuracies[offer.peer] for offer in offers}
-        total = me.validation_accuracy + sum(amounts.values())
+        total = me.validation_score + sum(amounts.values())
         if offers and total > 0:
-            yield Merge(normalise({me.peer: me.validation_accuracy, **amounts}))
+            yield Merge(normalise({me.peer: me.validation_score, **amounts}))
         yield Train()
 
     def asks_for_scores(self) -> bool:

@@ -51,8 +51,8 @@ class Me:
     """The only source of randomness of a strategy."""
     truth: GroundTruth | None = None
     """Given only to strategies that declare `uses_ground_truth`."""
-    validation_accuracy: float = float("nan")
-    """Accuracy of the peer's published model on its validation data; NaN for regression."""
+    validation_score: float = float("nan")
+    """Score of the peer's published model on its validation data, such as its accuracy."""
 
     @cached_property
     def others(self) -> npt.NDArray[np.int64]:

@@ -30,6 +30,7 @@ from coterie.results.analyses.recovery import recovery, recovery_per_shift
 from coterie.results.analyses.unfetched import never_fetched, unfetched_at_the_end
 from coterie.storage.files import explain_errors
 from coterie.studies.base import Setting, Study
+from coterie.tasks import Score
 
 LOCAL = "local"
 """The label of training without merging, which every strategy should beat."""
@@ -157,7 +158,6 @@ def _finished(folder: Path, problems: list[str]) -> dict[tuple[str, int], _Finis
 def _read(run: RunFolder, summary: RunSummary) -> _Finished:
     config = run.config
     metrics = run.metrics
-    measure = "accuracy" if summary.is_accuracy else "loss"
     early = [_own_cluster(run, number) for number in EARLY]
     timings = columns(run.timings)
     result = StudyResult(
@@ -167,20 +167,20 @@ def _read(run: RunFolder, summary: RunSummary) -> _Finished:
         seed=config.seed,
         rounds=config.rounds,
         peers=config.peers.count,
-        is_accuracy=summary.is_accuracy,
+        is_accuracy=summary.score.is_share,
         test=summary.mean,
-        test_other=mean(_last(metrics, f"test_{measure}_other", config.peers.count)),
+        test_other=mean(_last(metrics, "test_score_other", config.peers.count)),
         harmed=math.nan,
         lost=math.nan,
         own_cluster_10=early[0],
         own_cluster_20=early[1],
         never_fetched=_never_fetched(run),
-        **_under_drift(config, metrics, measure),
+        **_under_drift(config, metrics, summary.score),
         models_per_peer=summary.models_per_peer,
         cpu_seconds=_median(timings["cpu_seconds"][timings["round"] > 0]),
     )
     tests, clusters = (
-        _last(metrics, column, config.peers.count) for column in (f"test_{measure}", "cluster")
+        _last(metrics, column, config.peers.count) for column in ("test_score", "cluster")
     )
     return _Finished(result, tests, clusters, config.poison)
 
@@ -210,14 +210,14 @@ def _never_fetched(run: RunFolder) -> float:
     return float(row["share_never_fetched"])
 
 
-def _under_drift(config: RunConfig, metrics: pa.Table, measure: str) -> dict[str, float]:
+def _under_drift(config: RunConfig, metrics: pa.Table, score: Score) -> dict[str, float]:
     """Return the columns about drift: mean over time, drop at a shift, rounds to recover."""
     unknown = dict.fromkeys(("over_time", "drop", "recovery_rounds"), math.nan)
     if isinstance(config.drift, NoDrift):
         return unknown
-    tests = columns(metrics, "round", f"test_{measure}")
-    over_time = mean([mean(rows[f"test_{measure}"]) for _, rows in by_round(tests)])
-    detail = recovery(metrics, WINDOW)
+    tests = columns(metrics, "round", "test_score")
+    over_time = mean([mean(rows["test_score"]) for _, rows in by_round(tests)])
+    detail = recovery(metrics, WINDOW, score)
     if not detail.num_rows:
         return {**unknown, "over_time": over_time}
     last = recovery_per_shift(detail, WINDOW).to_pylist()[-1]

@@ -100,7 +100,7 @@ class _LastTests:
 
     def _forget(self) -> None:
         nothing = np.full(self._scenario.num_peers, np.nan)
-        self._known = {"test_loss": nothing, "test_accuracy": nothing.copy()}
+        self._known = {"test_loss": nothing, "test_score": nothing.copy()}
 
     def fill_in(self, now: Round) -> None:
         """In a round with tests, offline peers keep their last results, unless the data changed."""

@@ -162,7 +162,7 @@ def _arrays(samples: PeerSamples, pools: Sequence[Pool]) -> dict[str, npt.NDArra
     for name in PARTS:
         view: Samples = getattr(samples, name)
         pool, rows = pools[view.pool], view.rows()
-        arrays[f"{name}_inputs"] = pool.inputs[rows]
+        arrays[f"{name}_inputs"] = pool.only_inputs[rows]
         arrays[f"{name}_targets"] = pool.targets[rows]
     return arrays
 

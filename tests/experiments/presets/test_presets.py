@@ -186,7 +186,7 @@ def test_pens_at_every_number_of_peers(preset, expected):
         assert (greedy["fetches"], greedy["samples"]) == expected[:2]
         assert (greedy["epsilon"], greedy["decay"]) == (1.0, 0.99)
         assert find_preset(name).config.patience == 50
-        assert find_preset(name).config.best_by == "accuracy"
+        assert find_preset(name).config.best_by == "score"
 
 
 @pytest.mark.parametrize("name", [name for name in PRESETS if name.startswith("friends-")])
@@ -194,7 +194,7 @@ def test_the_thesis_stops_after_50_rounds_and_tests_the_highest_accuracy(name):
     """Hagander & Ihre-Thomason 2024, table A.3 and section 3; linear regression has no accuracy."""
     config = find_preset(name).config
     assert config.patience == 50
-    assert config.best_by == ("loss" if name == "friends-synthetic" else "highest-accuracy")
+    assert config.best_by == ("loss" if name == "friends-synthetic" else "best-score")
     assert config.best == "trained"
 
 

@@ -24,6 +24,7 @@ from coterie.learning.trainer import Workspace
 from coterie.learning.trainer_choice import make_trainer
 from coterie.models.layout import Layout
 from coterie.models.vector import vector_of
+from coterie.tasks import Task
 
 FOUND = find_library()
 if isinstance(FOUND, str):
@@ -59,8 +60,8 @@ class NativeBench(Bench):
                 build,
                 TrainingSettings(**{**settings, "trainer": "native"}),
                 workspace,
+                Task("mse" if regression else "cross-entropy"),
                 threads=threads,
-                is_classification=not regression,
                 tell=pytest.fail,
             )
         else:
@@ -72,8 +73,8 @@ class NativeBench(Bench):
                 layout,
                 self.settings,
                 workspace,
+                Task("mse" if regression else "cross-entropy"),
                 threads=threads,
-                is_classification=not regression,
             )
 
 
@@ -125,7 +126,7 @@ def gradients(
     """Return the compiled gradient (P,) of the mean loss of a pool."""
     shape = pool.inputs.shape[1:]
     steps = translate_module(module, Layout.of(module), shape)
-    network = CompiledNetwork(library(level), steps, shape, is_classification=not regression)
+    network = CompiledNetwork(library(level), steps, shape, has_classes=not regression)
     try:
         return network.gradient(vector_of(module), pool.inputs, pool.targets)
     finally:

@@ -14,8 +14,8 @@ from coterie.learning.native.translate_module import Step
 from coterie.learning.trainer import Unsupported
 
 
-def create(*steps: Step, shape: tuple[int, ...] = (1, 1, 1), is_classification: bool = True):
-    CompiledNetwork(FOUND, steps, shape, is_classification=is_classification).close()
+def create(*steps: Step, shape: tuple[int, ...] = (1, 1, 1), has_classes: bool = True):
+    CompiledNetwork(FOUND, steps, shape, has_classes=has_classes).close()
 
 
 @pytest.mark.parametrize("name", IMPOSSIBLE)
@@ -36,9 +36,9 @@ def test_outputs_that_are_no_scores_are_refused():
     create(Step(CONVOLUTION, 3), shape=(1, 1, 1))
     with pytest.raises(Unsupported):
         create(Step(CONVOLUTION, 3), shape=(1, 2, 1))
-    create(Step(LINEAR, 1), is_classification=False)
+    create(Step(LINEAR, 1), has_classes=False)
     with pytest.raises(Unsupported):
-        create(HEAD, is_classification=False)
+        create(HEAD, has_classes=False)
     operations = (HEAD.operation().__class__ * 1)(HEAD.operation())
     sizes = (FOUND.create.argtypes[2]._type_ * 3)(1, 1, 1)
     for loss in (0, 3, -1):

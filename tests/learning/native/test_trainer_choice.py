@@ -25,6 +25,7 @@ from coterie.processes.shared_memory import shared_array
 from coterie.runtime.settings import SimulationSettings
 from coterie.simulation.simulation import Simulation
 from coterie.strategies.random import Random
+from coterie.tasks import Task
 
 WITHOUT = "the compiled trainer was not built"
 
@@ -41,7 +42,10 @@ def without_library(monkeypatch) -> None:
     monkeypatch.setattr(trainer_choice, "find_library", lambda: WITHOUT)
 
 
-def make(build, messages, trainer="auto", *, threads=1, pool=None, is_classification=True):
+CLASSES = Task()
+
+
+def make(build, messages, trainer="auto", *, threads=1, pool=None, task=CLASSES):
     start = initial_vector(build, 7)
     models = shared_array((2, len(start)), np.float32)  # forked workers write there, too
     models[:] = start
@@ -49,8 +53,8 @@ def make(build, messages, trainer="auto", *, threads=1, pool=None, is_classifica
         build,
         TrainingSettings(trainer=trainer),
         Workspace([pool or a_pool(10)], {"current": models}),
+        task,
         threads=threads,
-        is_classification=is_classification,
         tell=messages.append,
     )
     return made, models
@@ -129,7 +133,7 @@ def test_log_softmax_is_left_to_torch_in_a_regression(messages):
         return nn.Sequential(nn.Linear(FEATURES, 1), nn.LogSoftmax(1))
 
     pool = a_pool(10, regression=True)
-    made, _ = make(build, messages, pool=pool, is_classification=False)
+    made, _ = make(build, messages, pool=pool, task=Task("mse"))
     assert type(made) is TorchTrainer
     assert "always zero" in messages[0]
 

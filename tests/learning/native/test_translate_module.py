@@ -25,6 +25,7 @@ from coterie.learning.native.translate_module import Step, translate_module
 from coterie.learning.trainer import Unsupported
 from coterie.models.architectures import ARCHITECTURES
 from coterie.models.layout import Layout
+from coterie.tasks import Task
 
 IMAGE = (1, 6, 6)
 
@@ -379,10 +380,10 @@ def test_a_wrong_program_is_found_out_before_it_is_used(name):
     )
     module.append(chain(nn.Linear(27, 4))[0])
     steps = read(module)
-    check_gradients(FOUND, steps, module, IMAGE, is_classification=True)
+    check_gradients(FOUND, steps, module, IMAGE, Task())
     wrong = [WRONG[name](steps[0]), *steps[1:]]
     with pytest.raises(Unsupported, match=r"gradient of '0\.(weight|bias)' differs"):
-        check_gradients(FOUND, wrong, module, IMAGE, is_classification=True)
+        check_gradients(FOUND, wrong, module, IMAGE, Task())
 
 
 def test_a_layer_whose_instance_computes_something_else_is_found_out():
@@ -390,7 +391,7 @@ def test_a_layer_whose_instance_computes_something_else_is_found_out():
     plain = module[1].forward
     module[1].forward = lambda inputs: 2 * plain(inputs)
     with pytest.raises(Unsupported, match="differs"):
-        check_gradients(FOUND, read(module), module, IMAGE, is_classification=True)
+        check_gradients(FOUND, read(module), module, IMAGE, Task())
 
 
 def test_ctrl_c_while_a_structure_is_read_is_not_lost():

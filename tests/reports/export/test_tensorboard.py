@@ -69,12 +69,12 @@ def test_curves_come_back(runs, tmp_path):
     assert "tensorboard --logdir" in done.out
     run, found = runs / "random-seed0", read(tmp_path / "events" / "digits" / "random-seed0")
     for column in (
-        "train_loss", "validation_loss_before", "validation_accuracy_merged",
-        "validation_accuracy_trained", "test_accuracy", "test_loss",
+        "train_loss", "validation_loss_before", "validation_score_merged",
+        "validation_score_trained", "test_score", "test_loss",
     ):  # fmt: skip
         assert_curve(found[f"{column}/mean"], expected(run, column))
         assert_curve(found[f"{column}/90"], expected(run, column, cluster=1))
-    assert [step for step, _ in found["test_accuracy/mean"]] == [0, 2, 4]
+    assert [step for step, _ in found["test_score/mean"]] == [0, 2, 4]
     timings = read_table(run, "timings").to_pylist()
     for name in ("wall_seconds", "cpu_seconds"):
         assert_curve(found[f"time/{name}"], [(row["round"], row[name]) for row in timings])

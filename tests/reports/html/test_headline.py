@@ -12,20 +12,21 @@ from coterie.reports.html.views.ranking import measure_gap, rank_strategies, wri
 from coterie.reports.html.views.summary_view import build_summary
 from coterie.results.statistics import paired_difference
 from coterie.strategies import STRATEGIES
+from coterie.tasks.score import ACCURACY, MSE
 
 
-def one(label, levels, seed=0, measure="accuracy"):
+def one(label, levels, seed=0, score=ACCURACY):
     """Return a finished run in which four peers reached these levels, or all the same one."""
     levels = levels if isinstance(levels, list) else [levels] * 4
-    rows = list(chain(*(metrics(n, levels, measure=measure) for n in range(3))))
+    rows = list(chain(*(metrics(n, levels) for n in range(3))))
     name = label if label in STRATEGIES else None
-    return run(label, seed, strategy=name, metrics=rows, is_accuracy=measure == "accuracy")
+    return run(label, seed, strategy=name, metrics=rows, score=score)
 
 
-def seeds(measure="accuracy", **levels):
+def seeds(score=ACCURACY, **levels):
     """Return a group of strategies with one level per seed."""
     runs = [
-        one(label, level, seed, measure)
+        one(label, level, seed, score)
         for label, each in levels.items()
         for seed, level in enumerate(each)
     ]
@@ -117,10 +118,8 @@ def test_yardsticks_alone_are_named_as_such():
 
 
 def test_a_smaller_error_is_better():
-    found = seeds("loss", dac=(1.0, 1.1, 1.2), random=(3.0, 3.1, 3.3))
-    assert sentences(found)[0].startswith(
-        "dac did best: test error (MSE) 1.1, 2.033 ± 0.1434 better"
-    )
+    found = seeds(MSE, dac=(1.0, 1.1, 1.2), random=(3.0, 3.1, 3.3))
+    assert sentences(found)[0].startswith("dac did best: test MSE 1.1, 2.033 ± 0.1434 better")
 
 
 def test_strategies_without_a_common_seed_are_not_compared():

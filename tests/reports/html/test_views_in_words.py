@@ -11,14 +11,14 @@ from coterie.attacks.poison_settings import PoisonSettings
 from coterie.reports.html.views.gains_view import build_gains
 from coterie.reports.html.views.settings_view import build_settings
 from coterie.reports.html.views.summary_view import build_summary
+from coterie.tasks.score import ACCURACY, MSE
 
 ALONE = [0.5, 0.5, 0.5, 0.5]
 
 
-def one(label, levels, seed=0, strategy=None, measure="accuracy", last=2):
-    rows = [row for n in range(last + 1) for row in metrics(n, levels, measure=measure)]
-    is_accuracy = measure == "accuracy"
-    return run(label, seed, strategy=strategy, metrics=rows, is_accuracy=is_accuracy)
+def one(label, levels, seed=0, strategy=None, score=ACCURACY, last=2):
+    rows = [row for n in range(last + 1) for row in metrics(n, levels)]
+    return run(label, seed, strategy=strategy, metrics=rows, score=score)
 
 
 def test_gains_over_training_alone_with_the_same_seed():
@@ -32,8 +32,8 @@ def test_gains_over_training_alone_with_the_same_seed():
 
 
 def test_a_smaller_error_is_a_gain():
-    alone = one("local", [4.0] * 4, 0, "local", "loss")
-    better = one("dac", [3.0, 5.0, 4.0, 4.0], 0, None, "loss")
+    alone = one("local", [4.0] * 4, 0, "local", MSE)
+    better = one("dac", [3.0, 5.0, 4.0, 4.0], 0, None, MSE)
     assert build_gains(run_group(alone, better))["runs"][0]["gains"] == [1, -1, 0, 0]
 
 
@@ -83,8 +83,8 @@ def poisoned(label, poison, levels=ALONE):
         if row["peer"] == 3:
             row |= {
                 "poisoned": True,
-                "test_accuracy": unknown,
-                "validation_accuracy_trained": unknown,
+                "test_score": unknown,
+                "validation_score_trained": unknown,
             }
     found = run(label, metrics=rows)
     settings = PoisonSettings(kind=poison, count=1)

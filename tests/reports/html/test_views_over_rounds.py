@@ -17,6 +17,7 @@ from coterie.reports.html.views.view_parts import (
     summarise_seeds,
     thin_rounds,
 )
+from coterie.tasks.score import MSE
 
 
 def test_curves_are_means_over_peers_and_ranges_over_seeds():
@@ -34,13 +35,13 @@ def test_curves_are_means_over_peers_and_ranges_over_seeds():
 
 def test_an_offline_peer_keeps_its_last_validation():
     rows = [*metrics(0, [0.5] * 4), *metrics(1, [0.5] * 4)]
-    rows[4] |= {"validation_accuracy_trained": math.nan, "validation_accuracy_before": 0.1}
+    rows[4] |= {"validation_score_trained": math.nan, "validation_score_before": 0.1}
     found = build_curves(run_group(run("dac", metrics=rows)))
     assert found["curves"]["validation"][0][0]["mean"] == [50, 40]
 
 
 def test_rounds_without_a_test_are_no_points():
-    rows = metrics(0, [0.5] * 4) + metrics(1, [0.6] * 4, test_accuracy=math.nan)
+    rows = metrics(0, [0.5] * 4) + metrics(1, [0.6] * 4, test_score=math.nan)
     found = build_curves(run_group(run("dac", metrics=rows)))["curves"]
     assert found["test"][0][0]["round"] == [0]
     assert found["validation"][0][0]["round"] == [0, 1]
@@ -55,8 +56,8 @@ def test_clusters_follow_the_drift_and_shifts_are_marked():
 
 
 def test_errors_are_not_percent():
-    rows = metrics(0, [3.0, 5.0, 4.0, 4.0], measure="loss")
-    found = build_curves(run_group(run("dac", metrics=rows, is_accuracy=False)))
+    rows = metrics(0, [3.0, 5.0, 4.0, 4.0])
+    found = build_curves(run_group(run("dac", metrics=rows, score=MSE)))
     assert found["curves"]["test"][0][0]["mean"] == [4]
     assert not found["measure"]["higher_is_better"]
 
@@ -78,7 +79,7 @@ def test_seeds_of_different_length_and_unknown_numbers():
 
 def test_the_moments_of_a_merge():
     rows = metrics(0, [0.5] * 4) + [
-        row | {"validation_accuracy_before": 0.5, "validation_accuracy_merged": 0.3}
+        row | {"validation_score_before": 0.5, "validation_score_merged": 0.3}
         for row in metrics(1, [0.7] * 4)
     ]
     found = build_merge(run_group(run("dac", metrics=rows)))
@@ -95,7 +96,7 @@ def test_what_peers_spent_until_each_test():
     assert way["models"] == [0, 4, 8]
     assert way["megabytes"] == [0, 1, 2]
     assert way["level"] == [10, 50, 60]
-    untested = metrics(0, [0.5] * 4, test_accuracy=math.nan)
+    untested = metrics(0, [0.5] * 4, test_score=math.nan)
     assert "missing" in build_frontier(run_group(run("dac", metrics=untested)))
 
 

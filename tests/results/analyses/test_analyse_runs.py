@@ -29,6 +29,7 @@ from coterie.results.analyses.analyse_runs import (
 from coterie.runtime.recorder import Recorder
 from coterie.runtime.round import Round
 from coterie.strategies.strategy import GroundTruth
+from coterie.tasks.score import ACCURACY, MSE
 
 
 def a_run(folder, label, seed=0):
@@ -109,16 +110,18 @@ def test_tables_for_people(runs):
     assert "models" in text
 
 
-@pytest.mark.parametrize("accuracy", [0.5, math.nan])
-def test_losses_stand_in_for_accuracies_where_there_are_no_classes(tmp_path, accuracy):
+@pytest.mark.parametrize(
+    ("score", "title", "shown"), [(ACCURACY, "merged %", "50.0"), (MSE, "merged MSE", "0.500")]
+)
+def test_scores_are_shown_by_their_names(tmp_path, score, title, shown):
     run = finished(tmp_path / "a0", "a", 0, 0)
-    moments = [f"validation_accuracy_{moment}" for moment in ("before", "merged", "trained")]
-    rows = [{"round": n, **dict.fromkeys(moments, accuracy)} for n in range(3)]
+    run.write_score(score)
+    moments = [f"validation_score_{moment}" for moment in ("before", "merged", "trained")]
+    rows = [{"round": n, **dict.fromkeys(moments, 0.5)} for n in range(3)]
     pq.write_table(recorded("metrics", rows), run.folder / "metrics.parquet")
     (result,), _ = analyse_runs([run], choose_analyses("merges"), 10)
-    titles = [str(column.header) for column in console_table(result).columns]
-    assert ("loss merged" in titles) == math.isnan(accuracy)
-    assert ("merged %" in titles) != math.isnan(accuracy)
+    columns = {str(each.header): list(each.cells) for each in console_table(result).columns}
+    assert columns[title][0] == shown
 
 
 def test_json_has_null_for_what_is_unknown(runs):
@@ -143,7 +146,7 @@ def test_saved_tables_hold_every_round(runs, tmp_path, as_csv):
         )
 
 
-MERGED = {"validation_accuracy_before": 0.5, "validation_accuracy_merged": 0.5}
+MERGED = {"validation_score_before": 0.5, "validation_score_merged": 0.5}
 
 
 def merged(folder, seed, names, label="a"):

@@ -16,9 +16,9 @@ def peer(number, who, cluster, before, merged, trained, **more):
         "round": number,
         "peer": who,
         "cluster": cluster,
-        "validation_accuracy_before": before,
-        "validation_accuracy_merged": merged,
-        "validation_accuracy_trained": trained,
+        "validation_score_before": before,
+        "validation_score_merged": merged,
+        "validation_score_trained": trained,
         **more,
     }
 
@@ -40,21 +40,21 @@ METRICS = recorded(
 def test_means_of_active_peers_by_their_cluster_now():
     detail = around_merges(METRICS)
     first = where(detail, round=1, cluster="all")
-    assert first["accuracy_before"] == 0.5
-    assert first["accuracy_merged"] == pytest.approx(0.35)
-    assert first["accuracy_trained"] == pytest.approx(0.65)
-    assert where(detail, round=2, cluster="1")["accuracy_merged"] == 0.2
+    assert first["score_before"] == 0.5
+    assert first["score_merged"] == pytest.approx(0.35)
+    assert first["score_trained"] == pytest.approx(0.65)
+    assert where(detail, round=2, cluster="1")["score_merged"] == 0.2
     away = where(detail, round=2, cluster="0")
-    assert math.isnan(away["accuracy_before"])
+    assert math.isnan(away["score_before"])
     assert away["num_active"] == 0
-    assert where(detail, round=2, cluster="all")["accuracy_before"] == 0.6
+    assert where(detail, round=2, cluster="all")["score_before"] == 0.6
     assert set(detail["round"].to_pylist()) == {1, 2}
 
 
 def test_the_summary_per_cluster():
     summary = merges_lately(around_merges(METRICS), 2)
     row = where(summary, cluster="1")
-    assert row["accuracy_before"] == pytest.approx((0.5 + 0.6) / 2)
+    assert row["score_before"] == pytest.approx((0.5 + 0.6) / 2)
     assert row["merge_gain"] == pytest.approx(0.3 - 0.55)
     assert where(merges_lately(around_merges(METRICS), 1), cluster="1")["merge_gain"] == (
         pytest.approx(-0.4)

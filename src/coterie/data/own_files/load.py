@@ -14,6 +14,7 @@ from coterie.data.own_files.read_arrays import read_arrays
 from coterie.data.own_files.read_images import image_files, read_images
 from coterie.data.own_files.read_table import read_table
 from coterie.data.own_files.settings import ArrayFile, ImageFolder, TableFile
+from coterie.tasks import TaskSettings
 
 MOST_WINDOWS = 10
 LEAST_IN_WINDOW = 10
@@ -24,7 +25,12 @@ _IRRELEVANT = {"path": Path(), "sha256": None, "windows": 2, "min_rows": 5}
 
 
 def load_own_files(
-    settings: TableFile | ArrayFile | ImageFolder, root: Path | None, *, rounds: int, seed: int
+    settings: TableFile | ArrayFile | ImageFolder,
+    root: Path | None,
+    *,
+    rounds: int,
+    seed: int,
+    task: TaskSettings | None = None,
 ) -> OwnedPeers:
     """Return the peers of a file or folder; refuse files that have changed since a run began."""
     path = find_path(settings.path, root)
@@ -33,8 +39,9 @@ def load_own_files(
     samples = _read(settings, path, digest)
     if isinstance(settings, TableFile) and settings.time:
         division = divide_by_time(samples, settings.windows, settings.min_rows)
-        return OwnedPeers(samples, division, rounds=rounds)
-    return OwnedPeers(samples, divide_at_random(samples, settings.min_rows, seed), rounds=rounds)
+    else:
+        division = divide_at_random(samples, settings.min_rows, seed)
+    return OwnedPeers(samples, division, rounds=rounds, task=task)
 
 
 def digest_of_own(settings: TableFile | ArrayFile | ImageFolder, path: Path) -> str:

@@ -12,6 +12,7 @@ from coterie.data.own_files.owned_samples import OwnedSamples
 from coterie.data.peer_datasets import NO_CLUSTERS, PeerDatasets
 from coterie.data.pools import PeerSamples, Pool, Samples
 from coterie.processes.shared_memory import shared_array
+from coterie.tasks import Task, TaskSettings
 
 FARTHEST = 10.0
 """Standardised numbers are limited to this many standard deviations from the mean."""
@@ -32,7 +33,14 @@ class OwnedPeers(PeerDatasets):
     has_true_clusters = False
     cluster_names = NO_CLUSTERS
 
-    def __init__(self, samples: OwnedSamples, division: Division, *, rounds: int) -> None:
+    def __init__(
+        self,
+        samples: OwnedSamples,
+        division: Division,
+        *,
+        rounds: int,
+        task: TaskSettings | None = None,
+    ) -> None:
         self._division = division
         self._rounds = rounds
         self.num_peers = len(division.peers)
@@ -43,6 +51,7 @@ class OwnedPeers(PeerDatasets):
         self.classes = samples.classes
         self.target_scale = None if samples.classes else self._scale_of_targets(samples)
         """Of values to predict, over the training rows of all peers; None for classes."""
+        self.task = (task or TaskSettings()).make(self._suggest_task())
         self.notes = (*samples.notes, *division.notes)
         self.pools = [self._fill_pool(samples)]
 
@@ -74,6 +83,12 @@ class OwnedPeers(PeerDatasets):
         """Return each peer's views of the pool."""
         return self._views[step]
 
+    def _suggest_task(self) -> Task:
+        """Return classes, or the root of the squared error in the units of the label."""
+        if self.target_scale is None:
+            return Task("cross-entropy")
+        return Task("mse", "rmse", unit=self.target_scale.deviation)
+
     def _scale_of_targets(self, samples: OwnedSamples) -> Scale:
         rows = np.concatenate([part.train for part in self._division.steps[0]])
         values = samples.targets[rows].astype(np.float64)
@@ -82,25 +97,23 @@ class OwnedPeers(PeerDatasets):
     def _fill_pool(self, samples: OwnedSamples) -> Pool:
         """Copy all samples in use into shared memory, peer by peer, and note the views."""
         order, self._views = _arrange(self._division)
-        pool = Pool(
-            shared_array((len(order), *self.input_shape), np.float32),
-            shared_array((len(order),), np.int64 if self.is_classification else np.float32),
-        )
-        pool.inputs[:] = samples.inputs[order]
-        pool.targets[:] = samples.targets[order]
+        inputs = shared_array((len(order), *self.input_shape), np.float32)
+        targets = shared_array((len(order),), np.int64 if self.is_classification else np.float32)
+        inputs[:] = samples.inputs[order]
+        targets[:] = samples.targets[order]
         if self.target_scale is not None:
-            pool.targets[:] = (pool.targets - self.target_scale.mean) / self.target_scale.deviation
+            targets[:] = (targets - self.target_scale.mean) / self.target_scale.deviation
         if samples.scaled is not None:
-            self._standardise(pool, samples.scaled)
-        return pool
+            self._standardise(inputs, samples.scaled)
+        return Pool(inputs, targets)
 
-    def _standardise(self, pool: Pool, columns: npt.NDArray[np.int64]) -> None:
+    def _standardise(self, inputs: Values, columns: npt.NDArray[np.int64]) -> None:
         """Standardise each peer's numbers by its training samples of the first step."""
         for peer, first in enumerate(self._views[0]):
             last = self._views[-1][peer]
             mine = slice(first.train.start, last.test.stop)
-            train = pool.inputs[first.train.start : first.train.stop, columns]
-            pool.inputs[mine, columns] = standardise(pool.inputs[mine, columns], train)
+            train = inputs[first.train.start : first.train.stop, columns]
+            inputs[mine, columns] = standardise(inputs[mine, columns], train)
 
 
 def standardise(values: Values, train: Values) -> Values:

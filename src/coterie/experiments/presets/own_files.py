@@ -160,8 +160,8 @@ def _describe_task(peers: OwnedPeers) -> str:
         return f"Task: {peers.num_outputs} classes ({_shortened(peers.classes)})."
     deviation = peers.target_scale.deviation
     return (
-        f"Task: values to predict. They are standardised: a loss of 1 is a mean squared error of "
-        f"{deviation**2:.4g} ({deviation:.4g}²) in the units of the label."
+        f"Task: values to predict, with {peers.task.score.name} in the units of the label. Losses "
+        f"are of standardised values: 1 is an error of {deviation:.4g}."
     )
 
 

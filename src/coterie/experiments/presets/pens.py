@@ -21,7 +21,7 @@ _rotation2 = RunConfig(
     rounds=333,
     patience=50,
     best="trained",
-    best_by="accuracy",
+    best_by="score",
     initialisation="independent",
 )
 

@@ -9,6 +9,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from coterie.settings import Settings
+from coterie.tasks.score import ACCURACY, MSE, Score
 
 MAX_DEPARTURES = 8
 """How many differences from the published setting are listed."""
@@ -84,6 +85,11 @@ class PublishedTable(Settings):
     def is_accuracy(self) -> bool:
         """Whether the numbers are accuracies in percent, not errors."""
         return self.measure == "accuracy"
+
+    @property
+    def score(self) -> Score:
+        """What the numbers measure."""
+        return ACCURACY if self.is_accuracy else MSE
 
     def source_of(self, part: str) -> str:
         """Return the paper and the table of a number."""

@@ -34,15 +34,15 @@ class CompiledNetwork:
         steps: Sequence[Step],
         shape: tuple[int, ...],
         *,
-        is_classification: bool,
+        has_classes: bool,
     ) -> None:
         self._library = library
         self._shape = shape
-        self._is_classification = is_classification
+        self._has_classes = has_classes
         operations = (Operation * len(steps))(*(step.operation() for step in steps))
         # A flat sample is an image of one pixel with many channels.
         sizes = (ctypes.c_int64 * 3)(*((shape[0], 1, 1) if len(shape) == 1 else shape))
-        loss = CROSS_ENTROPY if is_classification else SQUARED_ERROR
+        loss = CROSS_ENTROPY if has_classes else SQUARED_ERROR
         self._handle = library.create(ctypes.byref(operations), len(steps), sizes, loss)
         if not self._handle:
             raise Unsupported("the sizes of its layers do not fit together, or are too large")
@@ -61,7 +61,7 @@ class CompiledNetwork:
 
     def gradient(self, model: Matrix, inputs: Matrix, targets: npt.NDArray[Any]) -> Matrix:
         """Return the gradient (P,) of the mean loss of all rows."""
-        data = data_at(inputs, targets, self._shape, is_classification=self._is_classification)
+        data = data_at(inputs, targets, self._shape, has_classes=self._has_classes)
         rows = np.arange(len(inputs))
         gradient = np.zeros_like(model)
         self._check(
@@ -87,11 +87,11 @@ class CompiledNetwork:
 
 
 def data_at(
-    inputs: Matrix, targets: npt.NDArray[Any], shape: tuple[int, ...], *, is_classification: bool
+    inputs: Matrix, targets: npt.NDArray[Any], shape: tuple[int, ...], *, has_classes: bool
 ) -> Data:
     """Return the addresses of a pool of samples; the arrays must exist as long as it is used."""
     _require(inputs, np.float32, (len(inputs), *shape))
-    _require(targets, np.int64 if is_classification else np.float32, (len(inputs),))
+    _require(targets, np.int64 if has_classes else np.float32, (len(inputs),))
     return Data(address(inputs), address(targets), len(inputs))
 
 

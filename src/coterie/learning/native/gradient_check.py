@@ -14,11 +14,11 @@ from torch import nn
 from coterie.learning.native.compiled_network import CompiledNetwork
 from coterie.learning.native.library import LINEAR, Library
 from coterie.learning.native.translate_module import Step
-from coterie.learning.torch_trainer import loss_of
 from coterie.learning.trainer import Unsupported
 from coterie.models.layout import Layout
 from coterie.models.vector import FlatModule
 from coterie.randomness import generator
+from coterie.tasks import Task
 
 BATCH = 11  # a full group of eight, and a partial one
 TOLERANCE = 1e-4
@@ -32,17 +32,17 @@ def check_gradients(
     steps: Sequence[Step],
     module: nn.Module,
     shape: tuple[int, ...],
-    *,
-    is_classification: bool,
+    task: Task,
 ) -> None:
     """Raise Unsupported unless library and module have equal gradients, without dropout."""
     flat = FlatModule(module.eval())
+    has_classes = task.loss == "cross-entropy"
     num_classes = steps[-1].outputs if steps[-1].kind == LINEAR else 1
     network = CompiledNetwork(
         library,
         [replace(step, rate=0.0) for step in steps],
         shape,
-        is_classification=is_classification,
+        has_classes=has_classes,
     )
     try:
         for attempt in range(ATTEMPTS):
@@ -50,11 +50,11 @@ def check_gradients(
             inputs = rng.standard_normal((BATCH, *shape), dtype=np.float32)
             targets = (
                 np.arange(BATCH, dtype=np.int64) % num_classes
-                if is_classification
+                if has_classes
                 else rng.standard_normal(BATCH, dtype=np.float32)
             )
             ours = network.gradient(flat.flat.numpy(), inputs, targets)
-            theirs = _torch_gradient(flat, inputs, targets, is_classification=is_classification)
+            theirs = _torch_gradient(flat, inputs, targets, task)
             wrong = _first_difference(flat.layout, ours, theirs)
             if wrong is None:
                 return
@@ -67,12 +67,10 @@ def _torch_gradient(
     flat: FlatModule,
     inputs: npt.NDArray[np.float32],
     targets: npt.NDArray[Any],
-    *,
-    is_classification: bool,
+    task: Task,
 ) -> npt.NDArray[np.float32]:
     outputs = flat.module(torch.from_numpy(inputs))
-    wanted = torch.from_numpy(targets)
-    loss = loss_of(outputs, wanted, "mean", is_classification=is_classification)
+    loss = task.mean_loss(outputs, torch.from_numpy(targets))
     flat.flat_grad.zero_()
     loss.backward()  # type: ignore[no-untyped-call]
     return np.asarray(flat.flat_grad.numpy())

@@ -30,6 +30,8 @@ from coterie.learning.trainer import (
     batch_order,
 )
 from coterie.models.layout import Layout
+from coterie.tasks import Task
+from coterie.tasks.score import ACCURACY
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -48,24 +50,25 @@ class NativeTrainer(Trainer):
         layout: Layout,
         settings: TrainingSettings,
         workspace: Workspace,
+        task: Task,
         *,
         threads: int,
-        is_classification: bool,
     ) -> None:
         self.layout = layout
         self.name = f"native {library.level}"
         self.workspace = workspace
-        self._is_classification = is_classification
+        self._task = task
+        self._has_classes = task.loss == "cross-entropy"
         self._training = _training(settings)
-        shape = workspace.pools[0].inputs.shape[1:]
+        shape = workspace.pools[0].only_inputs.shape[1:]
         self._pools = [
-            data_at(pool.inputs, pool.targets, shape, is_classification=is_classification)
+            data_at(pool.only_inputs, pool.targets, shape, has_classes=self._has_classes)
             for pool in workspace.pools
         ]
         self._networks: queue.SimpleQueue[CompiledNetwork] = queue.SimpleQueue()
         for _ in range(threads):
             self._networks.put(
-                CompiledNetwork(library, steps, shape, is_classification=is_classification)
+                CompiledNetwork(library, steps, shape, has_classes=self._has_classes)
             )
         self._threads = threads
         self._is_closed = False
@@ -130,11 +133,11 @@ class NativeTrainer(Trainer):
         # All answers are in one array: creating thousands of small ones takes longer than
         # evaluating small models.
         losses = np.empty(sum(len(job.samples) for job in jobs), np.float32)
-        correct = np.empty(len(losses), np.bool_) if self._is_classification else None
+        correct = np.empty(len(losses), np.bool_) if self._has_classes else None
         first_loss = address(losses)
         first_correct = None if correct is None else address(correct)
         calls = (EvaluateCall * len(jobs))()
-        answers = []
+        parts = []
         start = 0
         for call, job in zip(calls, jobs, strict=True):
             part = slice(start, start + len(job.samples))
@@ -145,14 +148,19 @@ class NativeTrainer(Trainer):
             call.losses = first_loss + start * losses.itemsize
             if first_correct is not None:
                 call.correct = first_correct + start
-            answers.append(Evaluation(losses[part], None if correct is None else correct[part]))
+            parts.append(part)
             start = part.stop
         network = self._networks.get()
         try:
             network.evaluate(calls)
         finally:
             self._networks.put(network)
-        return answers
+        if correct is not None and self._task.score == ACCURACY:
+            return [Evaluation(losses[part], _mean(correct[part])) for part in parts]
+        return [
+            Evaluation(losses[part], self._task.score_of_loss(_mean(losses[part])))
+            for part in parts
+        ]
 
     def _model(self, reference: ModelReference) -> int:
         """Return the address of a model."""
@@ -192,3 +200,7 @@ def _rows_of(jobs: Sequence[EvaluateJob]) -> dict[int, npt.NDArray[np.int64]]:
 def _as_rows(numbers: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     """Return row numbers in the format of the library."""
     return np.ascontiguousarray(numbers.astype(np.int64, casting="same_kind", copy=False))
+
+
+def _mean(values: npt.NDArray[np.float32] | npt.NDArray[np.bool_]) -> float:
+    return float(values.mean(dtype=np.float64))

@@ -10,7 +10,12 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
 from coterie.experiments.experiment import Experiment
 from coterie.reports.figures.style import COLUMN, add_legend, clean_name, new_figure, strategy_line
-from coterie.results.sweep_points import SweepPoint, group_by_values, read_sweep_runs
+from coterie.results.sweep_points import (
+    SweepPoint,
+    common_score,
+    group_by_values,
+    read_sweep_runs,
+)
 
 LOGARITHMIC = 20.0
 """From this ratio of the highest to the lowest value on, the axis is logarithmic."""
@@ -36,8 +41,8 @@ def _figure(key: str, all_points: Sequence[SweepPoint]) -> Figure:
     values = list(dict.fromkeys(p.values[key] for p in all_points if p.values[key] is not None))
     numbers = [_number(value) for value in values]
     at = dict(zip(values, _places(numbers), strict=True))
-    is_accuracy = all(each.is_accuracy for point in all_points for each in point.summaries)
-    scale = 100.0 if is_accuracy else 1.0
+    score = common_score(all_points)
+    scale = score.scale
     entries = {}
     for index, (name, mine) in enumerate(_lines(key, all_points).items()):
         line = strategy_line(index)
@@ -51,7 +56,7 @@ def _figure(key: str, all_points: Sequence[SweepPoint]) -> Figure:
             axes.axhline(y * scale, **{**line, "marker": "none"})
     _axis(axes, at, numbers)
     axes.set_xlabel(clean_name(_title(key)))
-    axes.set_ylabel("test accuracy (%)" if is_accuracy else "test error (MSE)")
+    axes.set_ylabel(f"test {score.name}{' (%)' if score.is_share else ''}")
     add_legend(figure, entries)
     return figure
 

@@ -16,6 +16,7 @@ from coterie.experiments.run_folder import RunFolder
 from coterie.results.read_runs import Runs
 from coterie.results.statistics import confidence_interval
 from coterie.runtime.run_tables import SCHEMAS
+from coterie.tasks import Score
 
 LOCAL = "local"
 """The strategy without exchange, in which every peer trains alone. Gains are relative to it."""
@@ -61,9 +62,9 @@ class RunGroup:
         return [str(number) for number in range(len(known))]
 
     @property
-    def is_accuracy(self) -> bool:
-        """Whether results are accuracies; otherwise they are squared errors."""
-        return self.runs[0].is_accuracy
+    def score(self) -> Score:
+        """What the runs measure."""
+        return self.runs[0].score
 
     @cached_property
     def local_label(self) -> str | None:
@@ -74,7 +75,7 @@ class RunGroup:
     @cached_property
     def initial_label(self) -> str:
         """The strategy that figures show first: the best one in which peers choose other peers."""
-        sign = 1.0 if self.is_accuracy else -1.0
+        sign = self.score.sign
         levels = {
             label: sign * confidence_interval([run.summary.mean for run in runs])[0]
             for label, runs in self.runs_by_label.items()
@@ -114,7 +115,7 @@ def _data_key(run: RunFolder) -> str:
     config = run.config
     settings = config.model_dump(mode="json", include={"preset", "data", "shift", "drift", "peers"})
     del settings["data"]["root"]  # the folder of the data changes no result
-    return repr((run.is_accuracy, settings))
+    return repr((run.score, settings))
 
 
 def _skip_damaged_tables(run: RunFolder, problems: list[str]) -> RunFolder:

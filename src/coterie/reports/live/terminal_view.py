@@ -120,8 +120,8 @@ def _render_current_runs(snapshot: Snapshot) -> list[Text]:
 def _render_validation(group: RunGroup, width: int) -> Table:
     """Return one line per strategy; its curve fills the rest of the width."""
     rows = read_latest_validation(group)
-    digits = 1 if group.is_accuracy else 3
-    what = "validation accuracy %" if group.is_accuracy else "validation loss"
+    digits = 1 if group.score.is_share else 3
+    what = f"validation {group.score.title}"
     table = Table(title=what, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     clusters = _shown_clusters(group, width)
     table.add_column("strategy", no_wrap=True)
@@ -198,7 +198,7 @@ class ChangeLines:
         parts = [describe_run(run)]
         if found is not None:
             (row,) = read_latest_validation(RunGroup((found,)))
-            unit, digits = ("%", 1) if found.is_accuracy else ("", 4)
+            unit, digits = found.score.unit, 1 if found.score.is_share else 4
             parts.append(f"validation {_format_value(row.all_peers, digits)}{unit}")
             if row.precision is not None:
                 parts.append(f"{row.precision:.0f}% fetched from the own cluster")

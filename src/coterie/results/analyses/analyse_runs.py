@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,6 +21,7 @@ from coterie.results.analyses.analysis_list import ANALYSES, Analysis, ShownColu
 from coterie.results.analyses.columns import CLUSTER, CLUSTER_NAME, add_run_names, cluster_name
 from coterie.results.statistics import confidence_interval
 from coterie.storage.files import make_folder, write_atomically
+from coterie.tasks import Score
 
 COMMUNICATION = {
     "models_per_peer": ShownColumn("models", digits=0, with_interval=False),
@@ -59,6 +60,8 @@ class AnalysisResult:
     details: pa.Table
     """The rows of all runs, each with its strategy and seed."""
     rows: tuple[AnalysisRow, ...]
+    score: Score
+    """What the runs' tasks measure."""
 
 
 def choose_analyses(names: str | None) -> list[Analysis]:
@@ -109,6 +112,7 @@ def _result(analysis: Analysis, runs: Sequence[RunFolder], window: int) -> Analy
         analysis,
         pa.concat_tables([add_run_names(run.label, run.seed, table) for run, table in there]),
         tuple(_row(analysis, keys, found, names[keys[0]]) for keys, found in ordered),
+        there[0][0].score,
     )
 
 
@@ -146,7 +150,7 @@ def mean_over_seeds(values: Sequence[float]) -> SeedMean:
 
 def console_table(result: AnalysisResult) -> Table:
     """Return the summary of an analysis as a table for the terminal."""
-    analysis, shown = result.analysis, _columns_of(result)
+    analysis, shown = result.analysis, shown_columns(result)
     table = Table(title=f"{analysis.name}: {analysis.title}", title_justify="left")
     for title in ("strategy", *analysis.keys):
         table.add_column(title)
@@ -161,15 +165,20 @@ def console_table(result: AnalysisResult) -> Table:
     return table
 
 
-def _columns_of(result: AnalysisResult) -> dict[str, ShownColumn]:
-    """Return the columns to show; without accuracies, the losses."""
+def shown_columns(result: AnalysisResult) -> dict[str, ShownColumn]:
+    """Return the columns to show, with the name and the scale of the score."""
+    score = result.score
     columns = {**result.analysis.shown, **COMMUNICATION}
-    known = {name for row in result.rows for name, each in row.estimates.items() if each.num_known}
-    replaced = {column.instead_of for column in columns.values()} - known
     return {
-        name: column
+        name: replace(
+            column,
+            title=f"{column.title} {score.unit or score.name}",
+            scale=score.scale,
+            digits=1 if score.is_share else 3,
+        )
+        if column.is_score
+        else column
         for name, column in columns.items()
-        if column.instead_of not in known and name not in replaced
     }
 
 

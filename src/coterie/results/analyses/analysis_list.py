@@ -35,8 +35,8 @@ class ShownColumn:
     scale: float = 1.0
     digits: int = 2
     with_interval: bool = True
-    instead_of: str | None = None
-    """The column is shown only if this other column is unknown."""
+    is_score: bool = False
+    """Whether it is a score of the task, which has a scale and a unit of its own."""
 
 
 @dataclass(frozen=True)
@@ -148,19 +148,16 @@ ANALYSES = (
         merges_lately,
         ("cluster",),
         {
-            "accuracy_before": _percent("before"),
-            "accuracy_merged": _percent("merged"),
-            "accuracy_trained": _percent("trained"),
-            "loss_before": ShownColumn("loss before", digits=3, instead_of="accuracy_before"),
-            "loss_merged": ShownColumn("loss merged", digits=3, instead_of="accuracy_merged"),
-            "loss_trained": ShownColumn("loss trained", digits=3, instead_of="accuracy_trained"),
+            "score_before": ShownColumn("before", is_score=True),
+            "score_merged": ShownColumn("merged", is_score=True),
+            "score_trained": ShownColumn("trained", is_score=True),
         },
         "No round after the initial training has been recorded yet.",
     ),
     Analysis(
         "recovery",
-        "validation accuracy, or loss, around shifts; rounds until it was regained",
-        lambda run, window: recovery(run.table("metrics"), window),
+        "validation score around shifts; rounds until it was regained",
+        lambda run, window: recovery(run.table("metrics"), window, run.score),
         recovery_per_shift,
         ("shift",),
         {

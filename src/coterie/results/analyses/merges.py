@@ -15,7 +15,7 @@ from coterie.results.analyses.columns import (
 
 MOMENTS = ("before", "merged", "trained")
 """The model after the last training, after the merge, and after this round's training."""
-MEASURES = ("accuracy", "loss")
+MEASURES = ("score", "loss")
 
 
 def around_merges(metrics: pa.Table) -> pa.Table:
@@ -48,6 +48,6 @@ def merges_lately(detail: pa.Table, window: int) -> pa.Table:
     rows = []
     for cluster in dict.fromkeys(clusters):
         here = means_of(last.filter(pa.array([each == cluster for each in clusters])), names)
-        gain = here["accuracy_merged"] - here["accuracy_before"]
+        gain = here["score_merged"] - here["score_before"]
         rows.append({"cluster": cluster, **here, "merge_gain": gain})
     return pa.Table.from_pylist(rows)

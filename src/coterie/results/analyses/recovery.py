@@ -1,4 +1,4 @@
-"""How much accuracy drops at a shift, and how fast peers recover."""
+"""How much the score drops at a shift, and how fast peers recover."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from coterie.results.analyses.columns import (
     means_of,
     of_all_peers,
 )
+from coterie.tasks import Score
 
 SHARES = (0.95, 1.0)
 """The shares of the level before the shift that are to be regained."""
@@ -31,18 +32,17 @@ Levels = dict[int, float]
 """The mean level of some peers, by round."""
 
 
-def recovery(metrics: pa.Table, window: int) -> pa.Table:
+def recovery(metrics: pa.Table, window: int, score: Score) -> pa.Table:
     """Per step of the drift and cluster: the drop at the shift and the rounds to recover.
 
-    The level is the mean validation accuracy after training (loss, if there are no classes), of
-    all peers or of a cluster. Before a shift it is the mean over `window` rounds. If no round of
-    the step regains it, the value is NaN. The first step has no shift before it.
+    The level is the mean validation score after training, of all peers or of a cluster. Before a
+    shift it is the mean over `window` rounds. If no round of the step regains it, the value is NaN.
+    The first step has no shift before it.
     """
-    measure = "accuracy" if _has_classes(metrics) else "loss"
-    after, at_start, rounds = _levels(metrics, measure)
+    after, at_start, rounds = _levels(metrics)
     if len(rounds) < 2:
         return pa.Table.from_pylist([])
-    sign = 1.0 if measure == "accuracy" else -1.0
+    sign = score.sign
     rows = []
     for step, numbers in rounds.items():
         previous = rounds.get(step - 1, [])[-window:]
@@ -58,7 +58,7 @@ def recovery(metrics: pa.Table, window: int) -> pa.Table:
                     "first_round": numbers[0],
                     "round": numbers[-1],
                     "cluster": cluster,
-                    "measure": measure,
+                    "measure": score.name,
                     "level_before": before,
                     "drop": sign * (before - at_start[cluster].get(numbers[0], math.nan)),
                     "drop_after_round": sign * (before - here.get(numbers[0], math.nan)),
@@ -72,7 +72,7 @@ def recovery(metrics: pa.Table, window: int) -> pa.Table:
 def rounds_until(levels: Levels, before: float, share: float, sign: float) -> float:
     """Return the number of rounds of a step until a share of `before` is regained; or NaN.
 
-    1 is the first round on the new data. A loss is regained at before / share.
+    1 is the first round on the new data. An error is regained at before / share.
     """
     goal = before * share if sign > 0 else before / share
     first = min(levels)
@@ -99,15 +99,11 @@ def recovery_per_shift(detail: pa.Table, window: int) -> pa.Table:
     return pa.Table.from_pylist(rows)
 
 
-def _has_classes(metrics: pa.Table) -> bool:
-    return not np.isnan(metrics["validation_accuracy_trained"].to_numpy()).all()
-
-
 def _levels(
-    metrics: pa.Table, measure: str
+    metrics: pa.Table,
 ) -> tuple[dict[str, Levels], dict[str, Levels], dict[int, list[int]]]:
     """Return levels after training and before merging, by cluster, and the rounds of each step."""
-    trained, before = (f"validation_{measure}_{moment}" for moment in ("trained", "before"))
+    trained, before = (f"validation_score_{moment}" for moment in ("trained", "before"))
     after: dict[str, Levels] = {}
     at_start: dict[str, Levels] = {}
     rounds: dict[int, list[int]] = {}

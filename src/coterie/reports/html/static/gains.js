@@ -44,9 +44,8 @@ Coterie.component("gains", {
       { name: `gained: ${peers.length - harmed.length}`, colour: HELPED, shape: "square" },
       { name: `harmed: ${harmed.length}`, colour: HARMED, shape: "square" },
     ]);
-    const title = measure.higher_is_better
-      ? `gain in test accuracy (points)`
-      : `reduction of test ${measure.name}`;
+    const change = measure.higher_is_better ? "gain in" : "reduction of";
+    const title = `${change} test ${measure.name}${unit && ` (${unit.trim()})`}`;
     panel.plot(
       [
         {

@@ -43,9 +43,8 @@ def build_curves(group: RunGroup) -> Json:
 @cache_per_run
 def _levels(run: RunFolder) -> dict[str, dict[str, Series]]:
     """Return mean results by cluster and round; an offline peer keeps its last validation."""
-    measure = "accuracy" if run.is_accuracy else "loss"
-    trained, before = (f"validation_{measure}_{moment}" for moment in ("trained", "before"))
-    test = f"test_{measure}"
+    trained, before = (f"validation_score_{moment}" for moment in ("trained", "before"))
+    test = "test_score"
     found: dict[str, dict[str, dict[int, float]]] = {"test": {}, "validation": {}}
     names = ("round", "cluster", trained, before, test)
     for number, peers in by_round(columns(run.table("metrics"), *names)):

@@ -47,7 +47,7 @@ def _path(runs: list[RunFolder], scale: float) -> Json:
 def _points(run: RunFolder) -> dict[int, tuple[float, float, float]]:
     """Return by tested round: models and megabytes per peer so far, and the test result."""
     metrics = run.table("metrics")
-    test = f"test_{'accuracy' if run.is_accuracy else 'loss'}"
+    test = "test_score"
     rows = [
         {"round": after, "level": level}
         for after, peers in by_round(columns(metrics, "round", test))

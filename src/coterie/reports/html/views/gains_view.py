@@ -44,7 +44,7 @@ def build_gains(group: RunGroup) -> Json:
 
 @cache_per_run
 def _test_results(run: RunFolder) -> TestResults:
-    column = f"test_{'accuracy' if run.is_accuracy else 'loss'}"
+    column = "test_score"
     rows = by_round(columns(run.table("metrics"), "round", "cluster", column))
     return {
         number: (peers[column], peers["cluster"])
@@ -61,8 +61,7 @@ def _gain(run: RunFolder, local: TestResults | None) -> Json | None:
         return None
     after = both[-1]
     values, clusters = mine[after]
-    sign, scale = (1.0, 100.0) if run.is_accuracy else (-1.0, 1.0)
-    gained = sign * scale * (values - local[after][0])
+    gained = run.score.sign * run.score.scale * (values - local[after][0])
     return {
         "round": after,
         "gains": shorten_numbers(gained, 4),

@@ -19,8 +19,7 @@ from coterie.results.analyses.merges import MOMENTS, around_merges
 
 def build_merge(group: RunGroup) -> Json:
     """Return lines[strategy][0: all peers, then the clusters][moment]."""
-    measure = "accuracy" if group.is_accuracy else "loss"
-    found = {run.folder: _moments(run, measure) for run in group.runs}
+    found = {run.folder: _moments(run) for run in group.runs}
     if not any(found.values()):
         return make_notice("No round after the initial training has been recorded yet.")
     scale = build_legend(group)["measure"]["scale"]
@@ -45,12 +44,12 @@ def build_merge(group: RunGroup) -> Json:
 
 
 @cache_per_run
-def _moments(run: RunFolder, measure: str) -> dict[tuple[str, str], Series]:
+def _moments(run: RunFolder) -> dict[tuple[str, str], Series]:
     """Return mean validation by cluster and moment, each by round."""
     detail = around_merges(run.table("metrics"))
     if not detail.num_rows:
         return {}
-    names = [f"{measure}_{moment}" for moment in MOMENTS]
+    names = [f"score_{moment}" for moment in MOMENTS]
     table = columns(detail, "round", "cluster", *names)
     found: dict[tuple[str, str], dict[int, float]] = {}
     for place, (number, cluster) in enumerate(zip(table["round"], table["cluster"], strict=True)):

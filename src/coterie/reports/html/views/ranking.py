@@ -28,7 +28,7 @@ FEW_SEEDS = 3
 
 @dataclass(frozen=True)
 class Gap:
-    """How much better one strategy is than another; accuracies in points."""
+    """How much better one strategy is than another; shares in points."""
 
     other: str
     better: float
@@ -70,7 +70,7 @@ class Ranking:
 
 def rank_strategies(group: RunGroup) -> Ranking:
     """Rank the strategies whose runs have finished; others may be at different rounds."""
-    sign = 1.0 if group.is_accuracy else -1.0
+    sign = group.score.sign
     levels = {
         label: confidence_interval([run.summary.mean for run in runs])[0]
         for label, runs in group.runs_by_label.items()
@@ -107,7 +107,7 @@ def measure_gap(group: RunGroup, label: str, other: str) -> Gap:
         over_peers = paired_difference(_by_peer(ours[seeds[0]]), _by_peer(theirs[seeds[0]]))
         if over_peers is not None:
             difference, num_peers = over_peers, over_peers.num_pairs
-    sign, scale = (1.0, 100.0) if group.is_accuracy else (-1.0, 1.0)
+    sign, scale = group.score.sign, group.score.scale
     better, width = sign * scale * difference.mean, scale * difference.width
     return Gap(other, better, width, num_seeds, num_peers)
 
@@ -117,8 +117,7 @@ def _by_peer(run: RunFolder) -> dict[int, float]:
     """Return the last test result of each peer."""
     metrics = run.table("metrics")
     rows = metrics.filter(np.equal(metrics["round"].to_numpy(), run.last_tested))
-    column = f"test_{'accuracy' if run.is_accuracy else 'loss'}"
-    return dict(zip(rows["peer"].to_pylist(), rows[column].to_pylist(), strict=True))
+    return dict(zip(rows["peer"].to_pylist(), rows["test_score"].to_pylist(), strict=True))
 
 
 def write_headline(group: RunGroup, ranking: Ranking) -> list[str]:
@@ -140,7 +139,7 @@ def _about_first(group: RunGroup, ranking: Ranking) -> list[str]:
     if not ranking.competing:
         return []
     first = ranking.competing[0]
-    level = _format_level(group, ranking.levels[first])
+    level = group.score.format(ranking.levels[first])
     if not ranking.gaps:
         return [f"{first} reached {_measure_name(group)} {level}."]
     if ranking.best is not None:
@@ -153,7 +152,7 @@ def _about_first(group: RunGroup, ranking: Ranking) -> list[str]:
             f"{first} did best{seed}: {_measure_name(group)} {level}, {_join_gaps(group, shown)}."
         )
     else:
-        where = "highest" if group.is_accuracy else "lowest"
+        where = "highest" if group.score.higher_is_better else "lowest"
         unclear = ranking.unclear
         others = _list_unclear(group, unclear[:MAX_NAMED])
         more = f", nor to {len(unclear) - MAX_NAMED} more" if len(unclear) > MAX_NAMED else ""
@@ -195,7 +194,7 @@ def _about_yardsticks(group: RunGroup, ranking: Ranking) -> str | None:
     first = ranking.competing[0] if ranking.competing else None
     results = []
     for label in ranking.yardsticks:
-        level = _format_level(group, ranking.levels[label])
+        level = group.score.format(ranking.levels[label])
         text = f"{label} ({group.advantage(label)}) reached {level}"
         text += f", {_describe_gap(group, measure_gap(group, label, first))}" if first else ""
         results.append(text)
@@ -242,17 +241,10 @@ def _format_gap(group: RunGroup, gap: Gap) -> str:
     if gap.better == gap.width == 0:
         return "equal results"
     sign = "−" if gap.better < 0 else "+"
-    width = "" if math.isnan(gap.width) else f" ± {_format_number(group, gap.width)}"
-    return f"{sign}{_format_number(group, abs(gap.better))}{width}{' points' * group.is_accuracy}"
+    width = "" if math.isnan(gap.width) else f" ± {group.score.format_number(gap.width)}"
+    points = " points" * group.score.is_share
+    return f"{sign}{group.score.format_number(abs(gap.better))}{width}{points}"
 
 
 def _measure_name(group: RunGroup) -> str:
-    return "test accuracy" if group.is_accuracy else "test error (MSE)"
-
-
-def _format_level(group: RunGroup, value: float) -> str:
-    return f"{value:.1%}" if group.is_accuracy else _format_number(group, value)
-
-
-def _format_number(group: RunGroup, value: float) -> str:
-    return f"{value:.1f}" if group.is_accuracy else f"{value:.4g}"
+    return f"test {group.score.name}"

@@ -78,7 +78,8 @@ def _table(group: RunGroup, summaries: dict[str, list[RunSummary]], best: str | 
     every = [each for mine in summaries.values() for each in mine]
     shape = max(every, key=lambda each: len(each.cluster_names))
     columns = result_columns([shape, *every])
-    measure = "test accuracy in %" if group.is_accuracy else "test error (MSE)"
+    score = group.score
+    measure = f"test {score.name}{f' in {score.unit}' if score.unit else ''}"
     bold = "; bold: clearly best among the competitors" if best else ""
     return {
         "caption": f"{measure}, mean ± 95% interval over seeds; models and MB sent and received "

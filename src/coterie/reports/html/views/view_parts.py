@@ -58,16 +58,15 @@ def build_legend(group: RunGroup) -> Json:
 
 
 def describe_measure(group: RunGroup) -> Json:
-    """Return how results are shown: accuracies in percent, squared errors without a unit."""
-    if group.is_accuracy:
-        return {
-            "name": "accuracy",
-            "unit": "%",
-            "scale": 100,
-            "digits": 1,
-            "higher_is_better": True,
-        }
-    return {"name": "error (MSE)", "unit": "", "scale": 1, "digits": 2, "higher_is_better": False}
+    """Return how the score is shown: shares in percent, other scores without a unit."""
+    score = group.score
+    return {
+        "name": score.name,
+        "unit": score.unit,
+        "scale": int(score.scale),
+        "digits": 1 if score.is_share else 2,
+        "higher_is_better": score.higher_is_better,
+    }
 
 
 def cache_per_run(
