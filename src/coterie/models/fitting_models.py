@@ -21,6 +21,8 @@ HIDDEN = (64, 64)
 """The widths of hidden layers."""
 SMALLEST_MAP = 4
 """Convolutions end before an image is smaller than this."""
+EMBEDDED = 8
+"""Values per token."""
 CHANNELS = (16, 32, 32, 64, 64)
 COLOURS = (1, 2, 3, 4)
 """Numbers of channels that an image can have."""
@@ -53,9 +55,21 @@ def _small_cnn(shape: Shape, outputs: int) -> nn.Module:
     return nn.Sequential(*layers, nn.Linear(HIDDEN[0], outputs))
 
 
+def _text_mlp(shape: Shape, outputs: int) -> nn.Module:
+    """Return an embedding of as many tokens as there are outputs, and a hidden layer."""
+    return nn.Sequential(
+        nn.Embedding(outputs, EMBEDDED),
+        nn.Flatten(),
+        nn.Linear(math.prod(shape) * EMBEDDED, HIDDEN[0]),
+        nn.ReLU(),
+        nn.Linear(HIDDEN[0], outputs),
+    )
+
+
 FITTING: dict[str, tuple[Callable[[Shape, int], nn.Module], str]] = {
     "small-mlp": (_small_mlp, "two hidden layers of 64 for samples of any size"),
     "small-cnn": (_small_cnn, "3×3 convolutions and two linear layers for images of any size"),
+    "text-mlp": (_text_mlp, "an embedding and a hidden layer of 64, to predict the next token"),
 }
 """Networks that are built for the shape of the samples, and what they are."""
 

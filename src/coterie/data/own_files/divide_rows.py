@@ -53,6 +53,17 @@ def divide_at_random(samples: OwnedSamples, min_rows: int, seed: int) -> Divisio
     return Division(peers, (parts,), notes)
 
 
+def keep_division(samples: OwnedSamples) -> Division:
+    """Return the parts that the samples already have."""
+    parts = samples.parts
+    if parts is None:
+        raise ValueError("these samples have no parts")
+    every = tuple(
+        Parts(*(rows[parts[rows] == part] for part in range(3))) for rows in _rows_of_peers(samples)
+    )
+    return Division(np.arange(len(every)), (every,), ())
+
+
 def divide_by_time(samples: OwnedSamples, num_windows: int, min_rows: int) -> Division:
     """Cut time into windows with equally many rows: train on one, test on the next.
 

@@ -9,6 +9,21 @@ from pathlib import Path
 from coterie.data.sources import default_data_root, explain_read_errors
 from coterie.errors import DataError
 
+KNOWN_FILES = {
+    "wisdm.csv": "It has the transformed data of WISDM v1.1 (Fordham University, "
+    "https://www.cis.fordham.edu/wisdm/dataset.php): user, activity and 43 features.",
+    "beijing-air.csv.gz": "It has the twelve files of Beijing Multi-Site Air Quality "
+    "(https://archive.ics.uci.edu/dataset/501) in one table, with the column station.",
+    "heart.csv": "It has the four processed files of Heart Disease "
+    "(https://archive.ics.uci.edu/dataset/45) in one table, with the columns hospital and disease.",
+    "school.csv": "It has the exam scores of the Inner London Education Authority: school, score "
+    "and 28 features.",
+    "shakespeare.txt": "Download "
+    "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt.",
+    "spoken-digits.npz": "It has inputs, labels and peers: log-mel spectrograms of the Free Spoken "
+    "Digit Dataset (https://github.com/Jakobovski/free-spoken-digit-dataset).",
+}
+"""Where the data of presets come from, by the names of their files."""
 LARGEST_READ = 1 << 20
 """Bytes that are read at once."""
 
@@ -22,9 +37,10 @@ def find_path(path: Path, root: Path | None) -> Path:
         if candidate.exists():
             return candidate
     places = " or ".join(str(candidate) for candidate in dict.fromkeys(candidates))
+    known = KNOWN_FILES.get(path.name)
     raise DataError(
         f"There is no {places}. Put the file there, or name the folder that holds it: "
-        "--data-root DIR."
+        f"--data-root DIR.{f' {known}' if known else ''}"
     )
 
 
@@ -44,6 +60,6 @@ def check_digest(path: Path, found: str, expected: str | None) -> None:
     """Refuse files that are not those that a run was created with."""
     if expected is not None and found != expected:
         raise DataError(
-            f"{path} has changed since the run was created: its SHA-256 is {found}, and "
-            f"{expected} was expected. Restore the file, or start a new run with this one."
+            f"{path} has changed, or is another version: its SHA-256 is {found}, but these "
+            f"settings are for {expected}. Restore that file, or start a new run on this one."
         )

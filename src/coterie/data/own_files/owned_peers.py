@@ -97,7 +97,8 @@ class OwnedPeers(PeerDatasets):
     def _fill_pool(self, samples: OwnedSamples) -> Pool:
         """Copy all samples in use into shared memory, peer by peer, and note the views."""
         order, self._views = _arrange(self._division)
-        inputs = shared_array((len(order), *self.input_shape), np.float32)
+        kind = np.int64 if samples.inputs.dtype.kind == "i" else np.float32
+        inputs = shared_array((len(order), *self.input_shape), kind)
         targets = shared_array((len(order),), np.int64 if self.is_classification else np.float32)
         inputs[:] = samples.inputs[order]
         targets[:] = samples.targets[order]

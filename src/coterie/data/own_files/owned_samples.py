@@ -18,8 +18,8 @@ class OwnedSamples:
 
     where: str
     """The file, for messages."""
-    inputs: npt.NDArray[np.float32]
-    """(n, *shape); NaN where a value of a table is missing."""
+    inputs: npt.NDArray[Any]
+    """(n, *shape), float32, or int64 for tokens; NaN where a value of a table is missing."""
     targets: npt.NDArray[Any]
     """(n,): int64 classes, or float32 values."""
     classes: tuple[str, ...]
@@ -30,6 +30,8 @@ class OwnedSamples:
     """The names of the peers, by their numbers."""
     times: Rows | None = None
     """(n,): the position of each sample in time; None if there is no time."""
+    parts: Rows | None = None
+    """(n,): 0 for training, 1 for validation, 2 for the test; None: they are divided later."""
     scaled: Rows | None = None
     """The columns of a table with numbers, which each peer standardises; None: inputs stay."""
     notes: tuple[str, ...] = ()

@@ -82,4 +82,24 @@ class ImageFolder(Settings):
     """Peers with fewer images are left out."""
 
 
-OwnFiles = Annotated[TableFile | ArrayFile | ImageFolder, Field(discriminator="kind")]
+class PlayText(Settings):
+    """A play as text, whose speaking roles are the peers: predict the next character.
+
+    Speeches are separated by empty lines; the first line of each is the role and a colon.
+    """
+
+    kind: Literal["play"] = "play"
+    path: Path
+    """The file; a relative path is looked for in the data root."""
+    sha256: Digest | None = None
+    """The digest of the file when the run was created; another file is refused."""
+    length: int = Field(20, ge=1)
+    """Characters that the next one is predicted from."""
+    stride: int = Field(3, ge=1)
+    """Characters between the beginnings of two samples."""
+    min_characters: int = Field(10_000, ge=100)
+    """Roles that say less are left out."""
+
+
+AnyFile = TableFile | ArrayFile | ImageFolder | PlayText
+OwnFiles = Annotated[AnyFile, Field(discriminator="kind")]

@@ -1,4 +1,4 @@
-"""Presets: every experiment by name, one file per paper."""
+"""Presets: every experiment by name, one file per paper or kind of data."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from pathlib import Path
 
 from coterie.data.dataset_catalogue import DATASETS
 from coterie.errors import ConfigError, suggest
-from coterie.experiments.presets import dac, digits, friends, hast, pens
+from coterie.experiments.presets import dac, digits, friends, hast, natural, pens
 from coterie.experiments.presets.from_file import is_file_name, saved_preset
 from coterie.experiments.presets.preset import Preset, presets_by_name
 from coterie.strategies import STRATEGIES
 
+_MODULES = (digits, natural, dac, hast, friends, pens)
 PRESETS: dict[str, Preset] = presets_by_name(
-    [preset for module in (digits, dac, hast, friends, pens) for preset in module.PRESETS]
+    [preset for module in _MODULES for preset in module.PRESETS]
 )
 DEFAULT = "digits"
 

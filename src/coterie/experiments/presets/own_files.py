@@ -16,7 +16,7 @@ from coterie.data.own_files.load import (
 from coterie.data.own_files.owned_peers import OwnedPeers
 from coterie.data.own_files.owned_samples import count_of
 from coterie.data.own_files.read_table_file import is_table
-from coterie.data.own_files.settings import ArrayFile, ImageFolder, TableFile
+from coterie.data.own_files.settings import AnyFile, ArrayFile, ImageFolder, TableFile
 from coterie.errors import ConfigError, DataError
 from coterie.experiments.config import (
     CONFIG,
@@ -48,7 +48,6 @@ TABLE_OPTIONS = {
 """The options of tables, by the names of their settings."""
 IMAGE_OPTIONS = {"image_size": "--image-size"}
 COMMON_OPTIONS = {"min_rows": "--min-rows"}
-AnyFile = TableFile | ArrayFile | ImageFolder
 
 
 @dataclass(frozen=True)
