@@ -20,7 +20,9 @@ FOLDER = Path("natural")
 FETCHES = 5
 
 
-def _variants(config: RunConfig, *, changes_over_time: bool) -> tuple[Variant, ...]:
+def _variants(
+    config: RunConfig, *, changes_over_time: bool, has_classes: bool
+) -> tuple[Variant, ...]:
     """Return the strategies that need no true clusters, and one model on all data as a ceiling."""
     most, rounds = config.peers.count - 1, config.rounds
     fetches = min(FETCHES, most)
@@ -31,6 +33,7 @@ def _variants(config: RunConfig, *, changes_over_time: bool) -> tuple[Variant, .
         "exploration_rounds": rounds // 4,
         "exploration_epochs": config.training.epochs,
         "later_fetches": fetches,
+        **({} if has_classes else {"metric": "inverse-loss"}),
     }
     panm = {"fetches": fetches, "confident_rounds": rounds // 3}
     hast = (default_variant("hast", min(3, most)),) if changes_over_time else ()
@@ -55,6 +58,8 @@ def _preset(
     model: ModelSettings,
     training: TrainingSettings,
     rounds: int,
+    *,
+    has_classes: bool = True,
 ) -> Preset:
     """Return a preset; `peers` are their number and mean training and validation samples."""
     count, train_size, validation_size = peers
@@ -68,7 +73,8 @@ def _preset(
         rounds=rounds,
     )
     has_time = isinstance(files, TableFile) and bool(files.time)
-    return Preset(name, summary, config, _variants(config, changes_over_time=has_time))
+    variants = _variants(config, changes_over_time=has_time, has_classes=has_classes)
+    return Preset(name, summary, config, variants)
 
 
 PRESETS = (
@@ -84,7 +90,7 @@ PRESETS = (
         ),
         (36, 90, 30),
         ModelSettings(name="small-mlp", input_shape=(46,)),
-        TrainingSettings(learning_rate=1e-3, epochs=3, batch_size=16),
+        TrainingSettings(learning_rate=3e-3, epochs=3, batch_size=16),
         rounds=40,
     ),
     _preset(
@@ -104,6 +110,7 @@ PRESETS = (
         ModelSettings(name="small-mlp", input_shape=(26,)),
         TrainingSettings(learning_rate=1e-3, epochs=1, batch_size=32),
         rounds=45,
+        has_classes=False,
     ),
     _preset(
         "natural-heart",
@@ -130,8 +137,9 @@ PRESETS = (
         ),
         (139, 66, 22),
         ModelSettings(name="small-mlp", input_shape=(28,)),
-        TrainingSettings(learning_rate=1e-3, epochs=1, batch_size=16),
+        TrainingSettings(learning_rate=3e-3, epochs=3, batch_size=16),
         rounds=40,
+        has_classes=False,
     ),
     _preset(
         "natural-shakespeare",
@@ -143,7 +151,7 @@ PRESETS = (
             stride=5,
             min_characters=10_000,
         ),
-        (36, 2015, 670),
+        (36, 2016, 669),
         ModelSettings(name="text-mlp", input_shape=(20,)),
         TrainingSettings(learning_rate=1e-3, epochs=1, batch_size=32),
         rounds=25,
