@@ -41,6 +41,8 @@ from coterie.tasks import TaskSettings
 
 CONFIG = "config.yaml"
 """The file of a run folder that holds its configuration."""
+PYTHON = "python"
+"""The name of data and models that exist only in a Python program."""
 LINEAR = "linear-regression"
 """The name of synthetic linear regression; each time it is listed makes another task."""
 
@@ -276,6 +278,11 @@ def scenario_key(config: RunConfig) -> str:
 
 
 def _source(config: RunConfig, name: str, number: int) -> Dataset:
+    if name == PYTHON:
+        raise ConfigError(
+            "The data of this run are in a Python program. Continue it there, with the same "
+            "arguments: coterie.simulate(…, out=FOLDER, resume=True)."
+        )
     if name != LINEAR:
         return load_dataset(name, config.data.root)
     needed = config.peers.count * (config.peers.train_size + config.peers.validation_size)

@@ -240,7 +240,7 @@ REFUSED = {
     "parameter without a layer": (Scaled, "'scale' is not|plain chain"),
     "returns a pair": (Pair, "does not return the result"),
     "only one layer": (lambda: nn.Linear(6, 2), "plain chain"),
-    "frozen": (frozen, "not trained"),
+    "frozen": (frozen, "frozen"),
     "batch normalisation": (
         lambda: images(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2)),
         "buffers",

@@ -23,6 +23,7 @@ from coterie.learning.settings import TrainingSettings
 from coterie.learning.trainer import (
     EvaluateJob,
     Evaluation,
+    Matrix,
     ModelReference,
     Trainer,
     TrainJob,
@@ -103,7 +104,7 @@ class NativeTrainer(Trainer):
 
     def _train(self, jobs: Sequence[TrainJob]) -> list[float]:
         orders = [_as_rows(job.samples.rows()[batch_order(job)]) for job in jobs]
-        models = [self._model(job.model) for job in jobs]
+        models = [self._address(self.workspace.model(job.model), job.model) for job in jobs]
         calls = (TrainCall * len(jobs))(
             *(
                 TrainCall(
@@ -139,10 +140,12 @@ class NativeTrainer(Trainer):
         calls = (EvaluateCall * len(jobs))()
         parts = []
         start = 0
+        models: list[Matrix] = []  # copies are kept until the library has read them
         for call, job in zip(calls, jobs, strict=True):
+            models.append(self.workspace.evaluated(job, self.layout))
             part = slice(start, start + len(job.samples))
             call.data = ctypes.pointer(self._pools[job.samples.pool])
-            call.model = self._model(job.model)
+            call.model = self._address(models[-1], job.model)
             call.rows = places[id(job.samples)]
             call.num_samples = len(job.samples)
             call.losses = first_loss + start * losses.itemsize
@@ -162,9 +165,8 @@ class NativeTrainer(Trainer):
             for part in parts
         ]
 
-    def _model(self, reference: ModelReference) -> int:
+    def _address(self, row: Matrix, reference: ModelReference) -> int:
         """Return the address of a model."""
-        row = self.workspace.model(reference)
         shape = (self.layout.size,)
         if row.shape != shape or row.dtype != np.float32 or not row.flags.c_contiguous:
             raise ConfigError(

@@ -65,8 +65,10 @@ def translate_module(module: nn.Module, layout: Layout, input_shape: tuple[int, 
     """
     if len(input_shape) not in (1, 3):
         raise Unsupported(f"samples of shape {input_shape} are neither flat nor images")
+    if not all(parameter.requires_grad for parameter in module.parameters()):
+        raise Unsupported("some of its parameters are frozen")
     if any(not entry.trainable for entry in layout.entries):
-        raise Unsupported("it has buffers, or parameters that are not trained")
+        raise Unsupported("it has buffers")
     _refuse_hooks(module)
     steps, evaluated = (_read(module, layout, training=training) for training in (True, False))
     if steps != evaluated:
