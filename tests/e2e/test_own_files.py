@@ -10,6 +10,7 @@ from commands import contents, coterie, plain, refused
 from own_tables import farm_rows, write_farms
 from PIL import Image
 
+from coterie import load_run
 from coterie.experiments.config import read_config
 from coterie.results.read_runs import read_runs
 
@@ -34,6 +35,7 @@ def test_a_table_runs_with_the_peers_that_a_column_names(farms, tmp_path):
     assert config.data.files.path == farms
     assert len(config.data.files.sha256) == 64
     assert config.peers.count == 3
+    assert load_run(tmp_path / "o" / "kin-seed0").peer_names == ("east", "north", "west")
 
 
 def test_values_are_predicted_and_their_unit_is_said(farms):

@@ -58,9 +58,14 @@ SeedsOrOwn = Annotated[
 ]
 Preset = Annotated[
     str,
+    typer.Argument(help="A preset of `coterie list`, a config.yaml, or the folder of a run."),
+]
+PresetOrData = Annotated[
+    str,
     typer.Argument(
+        metavar="PRESET",
         help="A preset of `coterie list`, a config.yaml, the folder of a run, or your own data: a "
-        "table (.csv, .csv.gz, .parquet), a .npz file, or a folder of images."
+        "table (.csv, .csv.gz, .parquet), a .npz file, or a folder of images.",
     ),
 ]
 Rounds = Annotated[int | None, typer.Option(min=0, help="Rounds after the initial training.")]

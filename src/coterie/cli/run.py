@@ -18,7 +18,7 @@ from coterie.cli.options import (
     Out,
     Peers,
     PeersBy,
-    Preset,
+    PresetOrData,
     Rounds,
     Scale,
     SeedsOrOwn,
@@ -41,7 +41,7 @@ from coterie.errors import ConfigError
 
 
 def run(
-    preset: Preset = "digits",
+    preset: PresetOrData = "digits",
     peers_by: PeersBy = None,
     label: LabelColumn = None,
     features: FeatureColumns = None,

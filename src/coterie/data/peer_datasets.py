@@ -25,6 +25,8 @@ class PeerDatasets(ABC):
     task: Task
     is_classification: bool
     """Whether targets are class numbers."""
+    peer_names: tuple[str, ...] = ()
+    """The names of the peers; empty if they have only numbers."""
     has_true_clusters = True
     """False for a real peer, whose `clusters` are only a placeholder."""
     pools: list[Pool]

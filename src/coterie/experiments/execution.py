@@ -49,6 +49,7 @@ def execute(
             return
         config, world = run.config, scenario()
         run.write_cluster_names(world.cluster_names)
+        run.write_peer_names(world.peer_names)
         run.write_score(world.task.score)
         recorder = Recorder(run.folder)
         with Simulation(

@@ -6,6 +6,7 @@ RUN/started.json        the time and the command of the start
 RUN/strategy.json       the file of the strategy, if it is not one of Coterie's
 RUN/model.json          the file of the model, if it is not one of Coterie's
 RUN/clusters.json       the names of the true clusters
+RUN/peers.json          the names of the peers, if a file names them
 RUN/score.json          what is measured, such as accuracy
 RUN/*.parquet           the tables (in parts, in folders of the same names, until it has finished)
 RUN/checkpoints/        the newest two checkpoints, until it has finished
@@ -52,7 +53,7 @@ from coterie.strategies.server.server_strategy import ServerStrategy
 from coterie.tasks.score import ACCURACY, MSE, Score
 
 SUMMARY, MODELS = "summary.json", "models.safetensors"
-CLUSTERS, SCORE = "clusters.json", "score.json"
+CLUSTERS, SCORE, PEERS = "clusters.json", "score.json", "peers.json"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -94,6 +95,11 @@ class RunFolder:
         """Write the names of the true clusters."""
         write_text(self.folder / CLUSTERS, json.dumps(names))
 
+    def write_peer_names(self, names: Sequence[str]) -> None:
+        """Write the names of the peers, if they have names."""
+        if names:
+            write_text(self.folder / PEERS, json.dumps(names, ensure_ascii=False))
+
     def write_score(self, score: Score) -> None:
         """Write what the run measures."""
         write_text(self.folder / SCORE, json.dumps(asdict(score)))
@@ -116,6 +122,17 @@ class RunFolder:
     def read_cluster_names(self) -> tuple[str, ...]:
         """Read the names of the true clusters; empty before the run has started."""
         path = self.folder / CLUSTERS
+        if not path.exists():
+            return ()
+        try:
+            return TypeAdapter(tuple[str, ...]).validate_json(read_small(path))
+        except (StorageError, ValidationError):
+            raise StorageError(f"{path} is damaged. Resume the run to write it again.") from None
+
+    @cached_property
+    def peer_names(self) -> tuple[str, ...]:
+        """The names of the peers by their numbers, where a file names them; otherwise empty."""
+        path = self.folder / PEERS
         if not path.exists():
             return ()
         try:

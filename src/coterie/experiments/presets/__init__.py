@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from coterie.data.dataset_catalogue import DATASETS
+from coterie.data.own_files.read_table_file import is_table
 from coterie.errors import ConfigError, suggest
 from coterie.experiments.presets import dac, digits, friends, hast, natural, pens
 from coterie.experiments.presets.from_file import is_file_name, saved_preset
@@ -22,6 +23,11 @@ def find_preset(name: str) -> Preset:
     """Return a preset by its name, or from a configuration file."""
     if name in PRESETS:
         return PRESETS[name]
+    if is_table(Path(name)):
+        raise ConfigError(
+            f"{name} is a table, which only coterie run reads. Run it, then name the config.yaml "
+            "of one of its runs."
+        )
     if is_file_name(name):
         return saved_preset(Path(name).expanduser())
     raise ConfigError(
