@@ -102,7 +102,8 @@ class Result:
         >>> import coterie, numpy as np
         >>> from torch import nn
         >>> peers = [(np.eye(8, 4, dtype="float32"), np.arange(8) % 2) for _ in range(3)]
-        >>> result = coterie.simulate(lambda: nn.Linear(4, 2), peers, "local", {"rounds": 1})
+        >>> build = lambda: nn.Sequential(nn.Linear(4, 2))
+        >>> result = coterie.simulate(build, peers, "local", {"rounds": 1})
         Held out of the training data of each peer: a fifth for validation and a fifth for test.
         >>> result.predict(0, np.zeros((5, 4))).shape
         (5, 2)

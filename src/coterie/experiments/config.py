@@ -218,6 +218,7 @@ def build_model(config: RunConfig, num_outputs: int) -> nn.Module:
 
 def make_datasets(config: RunConfig) -> PeerDatasets:
     """Return the data of a run: which peer has which data, and when they change."""
+    require_files(config)
     return make_scenario(config) if config.data.files is None else load_peers(config)
 
 
@@ -270,6 +271,15 @@ def make_scenario(config: RunConfig) -> Scenario:
     )
 
 
+def require_files(config: RunConfig) -> None:
+    """Refuse the configuration of a run whose data and model exist only in a Python program."""
+    if PYTHON in config.data.datasets:
+        raise ConfigError(
+            "The data and the model of this run are in a Python program. Run it there, with the "
+            "same arguments: coterie.simulate(…, out=FOLDER, resume=True)."
+        )
+
+
 def scenario_key(config: RunConfig) -> str:
     """Return a key that is equal for runs on the same data."""
     return config.model_dump_json(
@@ -278,11 +288,6 @@ def scenario_key(config: RunConfig) -> str:
 
 
 def _source(config: RunConfig, name: str, number: int) -> Dataset:
-    if name == PYTHON:
-        raise ConfigError(
-            "The data of this run are in a Python program. Continue it there, with the same "
-            "arguments: coterie.simulate(…, out=FOLDER, resume=True)."
-        )
     if name != LINEAR:
         return load_dataset(name, config.data.root)
     needed = config.peers.count * (config.peers.train_size + config.peers.validation_size)
