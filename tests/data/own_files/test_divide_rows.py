@@ -52,6 +52,16 @@ def test_each_class_is_divided_in_the_same_proportions():
         assert abs((data.targets[part.test] == label).sum() - 0.2 * count) <= 1
 
 
+def test_little_training_data_has_all_classes():
+    data = samples({"a": 200}, num_classes=4)
+    few = divide_at_random(data, 20, seed=0, most_training=8).steps[0][0]
+    every = divide_at_random(data, 20, seed=0).steps[0][0]
+    assert set(few.train) < set(every.train)
+    assert len(few.train) == 8
+    assert set(data.targets[few.train]) == {0, 1, 2, 3}
+    np.testing.assert_array_equal(few.test, every.test)
+
+
 def test_a_peer_keeps_its_parts_if_another_has_left():
     both = divide_at_random(samples({"a": 50, "b": 10}), 20, seed=3)
     assert both.peers.tolist() == [0]

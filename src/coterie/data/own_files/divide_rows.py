@@ -40,7 +40,9 @@ class Division:
     """Which peers were left out, for the user."""
 
 
-def divide_at_random(samples: OwnedSamples, min_rows: int, seed: int) -> Division:
+def divide_at_random(
+    samples: OwnedSamples, min_rows: int, seed: int, most_training: int | None = None
+) -> Division:
     """Give each peer 60% of its rows for training, 20% for validation and 20% for the test.
 
     Each class is divided in these proportions, and the draw depends on the peer's name only: a
@@ -49,7 +51,7 @@ def divide_at_random(samples: OwnedSamples, min_rows: int, seed: int) -> Divisio
     rows_of = _rows_of_peers(samples)
     enough = np.array([len(rows) >= min_rows for rows in rows_of])
     peers, notes = _left_out(samples, enough, f"fewer than {count_of(min_rows, 'row')}")
-    parts = tuple(_divide(samples, rows_of[peer], peer, seed) for peer in peers)
+    parts = tuple(_divide(samples, rows_of[peer], peer, seed, most_training) for peer in peers)
     return Division(peers, (parts,), notes)
 
 
@@ -80,13 +82,15 @@ def divide_by_time(samples: OwnedSamples, num_windows: int, min_rows: int) -> Di
     )
     in_order = [_in_order(samples, rows_of[peer], window) for peer in peers]
     steps = tuple(
-        tuple(_at_time(by_window[step], by_window[step + 1]) for by_window in in_order)
+        tuple(_at_time(mine[step], mine[step + 1]) for mine in in_order)
         for step in range(num_windows - 1)
     )
     return Division(peers, steps, notes)
 
 
-def _divide(samples: OwnedSamples, rows: Rows, peer: int, seed: int) -> Parts:
+def _divide(
+    samples: OwnedSamples, rows: Rows, peer: int, seed: int, most_training: int | None
+) -> Parts:
     """Divide one peer's rows, class by class."""
     rng = generator(seed, "own files", samples.peer_names[peer])
     shuffled = rng.permutation(rows)
@@ -94,8 +98,11 @@ def _divide(samples: OwnedSamples, rows: Rows, peer: int, seed: int) -> Parts:
         shuffled = shuffled[np.argsort(samples.targets[shuffled], kind="stable")]
     # The pattern runs through all classes, so that the whole has the right proportions too.
     places = np.resize(PARTS_OF_FIVE, len(rows))
-    train, validation, test = (np.sort(shuffled[places == part]) for part in range(3))
-    return Parts(train, validation, test)
+    train, validation, test = (shuffled[places == part] for part in range(3))
+    if most_training is not None and most_training < len(train):
+        # Spread over all classes, which are one after another.
+        train = train[np.arange(most_training) * len(train) // most_training]
+    return Parts(np.sort(train), np.sort(validation), np.sort(test))
 
 
 def _at_time(now: Rows, later: Rows) -> Parts:

@@ -28,7 +28,13 @@ LEAST_IN_WINDOW = 10
 """On the command line, peers with fewer rows in some window of time are left out."""
 ROWS_PER_WINDOW = 2 * LEAST_IN_WINDOW
 """How many rows a window should have in the middle peer."""
-_IRRELEVANT = {"path": Path(), "sha256": None, "windows": 2, "min_rows": 5}
+_IRRELEVANT = {
+    "path": Path(),
+    "sha256": None,
+    "windows": 2,
+    "min_rows": 5,
+    "most_training": None,
+}
 
 
 def load_own_files(
@@ -49,7 +55,7 @@ def load_own_files(
     elif isinstance(settings, TableFile) and settings.time:
         division = divide_by_time(samples, settings.windows, settings.min_rows)
     else:
-        division = divide_at_random(samples, settings.min_rows, seed)
+        division = divide_at_random(samples, settings.min_rows, seed, settings.most_training)
     return OwnedPeers(samples, division, rounds=rounds, task=task)
 
 

@@ -34,8 +34,17 @@ class TableFile(Settings):
     windows: int = Field(10, ge=2)
     """Windows of time with equally many rows: peers train on one and are tested on the next. On the
     command line at most 10, and fewer if peers have few rows."""
+    most_training: int | None = Field(None, ge=1)
+    """At most this many training samples per peer, to see how peers with little data do. When not
+    given, all."""
     min_rows: int = Field(20, ge=5)
     """Peers with fewer rows (in each window of time, if there are any) are left out."""
+
+    @model_validator(mode="after")
+    def _no_limit_with_time(self) -> TableFile:
+        if self.time and self.most_training is not None:
+            raise ValueError("most_training cannot be used with time: use more windows instead")
+        return self
 
     @model_validator(mode="after")
     def _each_column_once(self) -> TableFile:
@@ -64,6 +73,9 @@ class ArrayFile(Settings):
     """The file; a relative path is looked for in the data root."""
     sha256: Digest | None = None
     """The digest of the file when the run was created; another file is refused."""
+    most_training: int | None = Field(None, ge=1)
+    """At most this many training samples per peer, to see how peers with little data do. When not
+    given, all."""
     min_rows: int = Field(20, ge=5)
     """Peers with fewer samples are left out."""
 
@@ -78,6 +90,9 @@ class ImageFolder(Settings):
     """The digest of all images when the run was created; other images are refused."""
     image_size: int = Field(32, ge=4, le=1024)
     """Images are resized to this width and height, in pixels."""
+    most_training: int | None = Field(None, ge=1)
+    """At most this many training samples per peer, to see how peers with little data do. When not
+    given, all."""
     min_rows: int = Field(20, ge=5)
     """Peers with fewer images are left out."""
 
