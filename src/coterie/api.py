@@ -48,6 +48,8 @@ class Result:
     """Every model sent: round, receiver, sender, kind, bytes, delivered, merge weight."""
     summary: RunSummary
     """Means over clusters and over all peers."""
+    frozen_digest: str = ""
+    """SHA-256 of what is frozen in the models, such as a backbone; empty if nothing is."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -65,10 +67,14 @@ class Result:
         return np.asarray(self.metrics["test_loss"].to_numpy()[-len(self.models) :])
 
     def load_into(self, module: nn.Module, peer: int) -> nn.Module:
-        """Load the weights of a peer's best model into a module, and return it."""
+        """Load the weights of a peer's best model into a module, and return it.
+
+        The module keeps its own frozen part. It should be that of the run; otherwise there is a
+        warning.
+        """
         from coterie.experiments.run_folder import load_best_model
 
-        return load_best_model(module, self.models, peer)
+        return load_best_model(module, self.models, peer, self.frozen_digest)
 
     def __repr__(self) -> str:
         rounds, mean = self.metrics["round"][-1].as_py(), self.summary.mean
@@ -177,6 +183,7 @@ def simulate(
                 ),
                 warnings=find_warnings(simulation, metrics),
             ),
+            frozen_digest=simulation.state.build.frozen.digest,
         )
 
 

@@ -15,6 +15,7 @@ RUN/summary.json        the results; the run has finished if this file exists
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -40,6 +41,7 @@ from coterie.experiments.provenance import (
 from coterie.experiments.recorded_tables import RecordedTables
 from coterie.experiments.run_summary import RunSummary, summarise
 from coterie.experiments.user_strategies import write_origin
+from coterie.models.frozen_part import FrozenPart
 from coterie.models.layout import Layout
 from coterie.models.vector import FlatModule
 from coterie.runtime.run_tables import SCHEMAS
@@ -319,8 +321,13 @@ class RunFolder:
         )
 
 
-def load_best_model(module: nn.Module, models: npt.NDArray[np.float32], peer: int) -> nn.Module:
-    """Load the weights of a peer's best model, a row of `models` (K, P), into a module."""
+def load_best_model(
+    module: nn.Module, models: npt.NDArray[np.float32], peer: int, frozen_digest: str = ""
+) -> nn.Module:
+    """Load the weights of a peer's best model, a row of `models` (K, P), into a module.
+
+    The module keeps its frozen part; there is a warning if its digest is another one.
+    """
     if not isinstance(module, nn.Module):
         raise ConfigError(
             "load_into needs a torch module, such as build() returns, and a peer's number: "
@@ -331,6 +338,13 @@ def load_best_model(module: nn.Module, models: npt.NDArray[np.float32], peer: in
             f"There is no peer {peer}: the peers have the numbers 0 to {len(models) - 1}."
         )
     FlatModule(module).load(np.array(models[peer]))
+    if FrozenPart.of(module).digest != frozen_digest:
+        warnings.warn(
+            "The frozen parameters of this module are not those of the run, such as another "
+            "backbone: its outputs differ from those of the peer's model. Build the module with "
+            "the weights that the run used.",
+            stacklevel=3,
+        )
     return module
 
 
