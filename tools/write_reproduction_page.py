@@ -157,7 +157,8 @@ def _notes(notes: Sequence[str]) -> list[str]:
 
 def _variants(found: Sequence[Reproduction], rows: Sequence[ReproducedNumber]) -> list[str]:
     """Return a table of full runs that differ from the published setting on purpose."""
-    lines, differences = [], []
+    lines: list[list[str]] = []
+    differences: list[str] = []
     for each in found:
         is_short = any(departure.startswith("shortened") for departure in each.departures)
         if not each.departures or is_short:

@@ -17,9 +17,9 @@ from commands import SMALL, Answer, coterie, end, refused, results, run_with, st
 from watching_runs import create
 
 from coterie.errors import Interrupted
-from coterie.experiments.execution import RoundMetrics
 from coterie.experiments.experiment import Experiment
 from coterie.experiments.run_folder import RunFolder
+from coterie.runtime.round_metrics import RoundMetrics
 from coterie.runtime.run_tables import read_table
 
 LONG = (*SMALL, "--rounds", 12, "--set", "checkpoint_every=1")

@@ -43,6 +43,13 @@ def convert_part(where: str, part: Any) -> ConvertedPart:
         raise DataError(
             f"{where} is one {given}. Give a pair (inputs, targets), or a dataset of such pairs."
         )
+    each_input = list(inputs.values()) if isinstance(inputs, Mapping) else list_inputs(inputs)
+    unequal = any(_has_unequal_lengths(each) for each in each_input)
+    return ConvertedPart(convert_inputs(where, inputs), _targets(where, targets), unequal)
+
+
+def convert_inputs(where: str, inputs: Any) -> ModelInputs:
+    """Return inputs as arrays; `where` names them in errors."""
     if isinstance(inputs, Mapping):
         inputs = {str(name): values for name, values in inputs.items()}
     elif hasattr(inputs, "columns") and hasattr(inputs, "to_numpy"):
@@ -51,8 +58,7 @@ def convert_part(where: str, part: Any) -> ConvertedPart:
     counts = {len(each) for each in list_inputs(converted)}
     if len(counts) > 1:
         raise DataError(f"{where}: the inputs have {sorted(counts)} samples. Give equally many.")
-    unequal = any(_has_unequal_lengths(each) for each in list_inputs(inputs))
-    return ConvertedPart(converted, _targets(where, targets), unequal)
+    return converted
 
 
 def _is_table(part: Any) -> bool:

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -45,8 +45,8 @@ from coterie.models.frozen_part import FrozenPart
 from coterie.models.layout import Layout
 from coterie.models.vector import FlatModule
 from coterie.runtime.run_tables import SCHEMAS
-from coterie.storage.files import make_folder, read_small, write_text
-from coterie.storage.tensor_files import map_tensor
+from coterie.storage.files import make_folder, read_small, write_atomically, write_text
+from coterie.storage.tensor_files import map_tensor, read_metadata, write_tensors
 from coterie.strategies import STRATEGIES
 from coterie.strategies.server.server_strategy import ServerStrategy
 from coterie.tasks.score import ACCURACY, MSE, Score
@@ -262,6 +262,11 @@ class RunFolder:
         return self.table("efforts")
 
     @property
+    def test_metrics(self) -> pa.Table:
+        """Per tested round, peer and metric: the further metrics of the task."""
+        return self.table("test_metrics")
+
+    @property
     def timings(self) -> pa.Table:
         """Wall and CPU seconds per round."""
         return self.table("timings")
@@ -294,7 +299,14 @@ class RunFolder:
 
     def load_into(self, module: nn.Module, peer: int) -> nn.Module:
         """Load the weights of a peer's best model into a module, and return it."""
-        return load_best_model(module, self.models, peer)
+        load_best_model(module, self.models, peer)
+        warn_of_other_backbone(FrozenPart.of(module), self.frozen_digest)
+        return module
+
+    @property
+    def frozen_digest(self) -> str:
+        """The SHA-256 of what is frozen in the models; empty if nothing is."""
+        return read_metadata(self.folder / MODELS).get("frozen", "")
 
     def _num_outputs(self) -> int:
         """Return the number of outputs, from the size of the models: each output adds equally."""
@@ -321,13 +333,18 @@ class RunFolder:
         )
 
 
-def load_best_model(
-    module: nn.Module, models: npt.NDArray[np.float32], peer: int, frozen_digest: str = ""
-) -> nn.Module:
-    """Load the weights of a peer's best model, a row of `models` (K, P), into a module.
+def write_models(folder: Path, models: npt.NDArray[np.float32], frozen_digest: str) -> None:
+    """Write every peer's best model, (K, P), and the digest of what is frozen in them."""
 
-    The module keeps its frozen part; there is a warning if its digest is another one.
-    """
+    def fill(file: BinaryIO) -> str:
+        write_tensors(file, {"best": models}, {"frozen": frozen_digest} if frozen_digest else {})
+        return MODELS
+
+    write_atomically(folder, fill)
+
+
+def load_best_model(module: nn.Module, models: npt.NDArray[np.float32], peer: int) -> nn.Module:
+    """Load the weights of a peer's best model, a row of `models` (K, P), into a module."""
     if not isinstance(module, nn.Module):
         raise ConfigError(
             "load_into needs a torch module, such as build() returns, and a peer's number: "
@@ -338,14 +355,18 @@ def load_best_model(
             f"There is no peer {peer}: the peers have the numbers 0 to {len(models) - 1}."
         )
     FlatModule(module).load(np.array(models[peer]))
-    if FrozenPart.of(module).digest != frozen_digest:
+    return module
+
+
+def warn_of_other_backbone(found: FrozenPart, digest: str) -> None:
+    """Warn if a module's frozen part is not that of the run, which has this digest."""
+    if found.digest != digest:
         warnings.warn(
             "The frozen parameters of this module are not those of the run, such as another "
             "backbone: its outputs differ from those of the peer's model. Build the module with "
             "the weights that the run used.",
             stacklevel=3,
         )
-    return module
 
 
 def _without_weights(config: RunConfig) -> RunConfig:

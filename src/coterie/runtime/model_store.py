@@ -106,14 +106,10 @@ class ModelStore:
 
     def _make_bests(self, settings: SimulationSettings) -> dict[str, BestModels]:
         """Return the best models by the configured rule, and those by the other if compared."""
-        bests = {
-            "best": BestModels(settings.best, settings, self.current, self.datasets.task.score)
-        }
+        bests = {"best": BestModels(settings.best, settings, self.current, self.datasets.task)}
         if settings.compare_bests:
             other: BestRule = "trained" if settings.best == "any" else "any"
-            bests["other_best"] = BestModels(
-                other, settings, self.current, self.datasets.task.score
-            )
+            bests["other_best"] = BestModels(other, settings, self.current, self.datasets.task)
         self.workspace.matrices.update({name: each.models for name, each in bests.items()})
         return bests
 
@@ -240,10 +236,15 @@ class ModelStore:
         """Test every best model on its peer's current data; unchanged ones only once."""
         for name, bests in self._bests.items():
             outdated = np.flatnonzero(np.isnan(bests.tested[0]) & ~self.poisoning.peers)
-            bests.tested[:, outdated] = self._evaluate(name, outdated, "test")
+            found = self._evaluations(name, outdated, "test", with_metrics=True)
+            bests.tested[:2, outdated] = mean_results(found)
+            for place, metric in enumerate(zip(*(each.metrics for each in found), strict=True), 2):
+                bests.tested[place, outdated] = metric
             suffix = "" if name == "best" else "_other"
             now.measures[f"test_loss{suffix}"][:] = bests.tested[0]
             now.measures[f"test_score{suffix}"][:] = bests.tested[1]
+        further = self._bests["best"].tested[2:].copy()
+        now.metrics = dict(zip(self._metric_names, further, strict=True))
 
     def validate_best(self) -> npt.NDArray[np.float64]:
         """Return validation losses and scores of the best models, (2, K)."""
@@ -265,11 +266,22 @@ class ModelStore:
 
     def _evaluate(self, matrix: str, peers: Peers, part: Part) -> npt.NDArray[np.float64]:
         """Return mean losses and scores, (2, peers)."""
+        return mean_results(self._evaluations(matrix, peers, part))
+
+    def _evaluations(
+        self, matrix: str, peers: Peers, part: Part, *, with_metrics: bool = False
+    ) -> list[Evaluation]:
         jobs = [
-            EvaluateJob(ModelReference(matrix, int(peer)), getattr(self.samples[peer], part))
+            EvaluateJob(
+                ModelReference(matrix, int(peer)), getattr(self.samples[peer], part), with_metrics
+            )
             for peer in peers
         ]
-        return mean_results(self.trainer.evaluate(jobs))
+        return self.trainer.evaluate(jobs)
+
+    @property
+    def _metric_names(self) -> tuple[str, ...]:
+        return tuple(score.name for score in self.datasets.task.metrics)
 
     def save(self) -> dict[str, Any]:
         """Return what must survive between rounds; published models equal current ones then."""

@@ -108,6 +108,7 @@ SCHEMAS = {
             ("wait_seconds", pa.float64()),
         ]
     ),
+    "test_metrics": pa.schema([*_WHO, ("metric", pa.string()), ("value", pa.float64())]),
     "timings": pa.schema(
         [("round", pa.int32()), ("wall_seconds", pa.float64()), ("cpu_seconds", pa.float64())]
     ),
