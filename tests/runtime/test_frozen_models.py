@@ -8,8 +8,12 @@ import torch
 from small_runs import CLASSES, FEATURES, drifting_scenario
 from torch import nn
 
+import coterie
 from coterie.attacks.poison_settings import PoisonSettings
+from coterie.data.pools import Samples
 from coterie.errors import ConfigError
+from coterie.learning.trainer import EvaluateJob, ModelReference, Workspace
+from coterie.models.layout import Layout
 from coterie.runtime.settings import SimulationSettings
 from coterie.runtime.size_limits import check_models
 from coterie.simulation.simulation import Simulation
@@ -113,3 +117,28 @@ def test_the_frozen_part_counts_once_in_the_memory_of_a_run():
     check_models(4, 100, shared_bytes=10**6)
     with pytest.raises(ConfigError, match="At most 0 such peers fit"):
         check_models(4, 100, shared_bytes=10**16)
+
+
+def test_saved_results_know_their_backbone(tmp_path):
+    rng = np.random.default_rng(0)
+    samples = rng.normal(size=(30, FEATURES)).astype(np.float32), rng.integers(0, CLASSES, 30)
+    settings = {"rounds": 1, "seed": 3, "training": {"epochs": 1}}
+    result = coterie.simulate(adapted, [samples] * 3, {"name": "dac", "fetches": 2}, settings)
+    result.save(tmp_path / "saved")
+    loaded = coterie.Result.load(tmp_path / "saved", adapted)
+    assert loaded.frozen_digest == result.frozen_digest != ""
+    expected = result.predict(1, samples[0])
+    np.testing.assert_array_equal(loaded.predict(1, samples[0]), expected)
+    with pytest.warns(UserWarning, match="not those of the run"):
+        loaded.load_into(adapted(), 1)
+
+
+def test_jobs_may_take_the_buffers_of_another_model():
+    layout = Layout.of(nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 1)))
+    rows = np.stack([np.zeros(layout.size), np.ones(layout.size)]).astype(np.float32)
+    workspace = Workspace([], {"all": rows})
+    job = EvaluateJob(ModelReference("all", 0), Samples(0, 0, 1), buffers=ModelReference("all", 1))
+    np.testing.assert_array_equal(
+        workspace.evaluated(job, layout), [0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0]
+    )
+    assert rows.sum() == layout.size
