@@ -21,9 +21,10 @@ def normalised() -> nn.Module:
     return nn.Sequential(nn.BatchNorm1d(FEATURES), nn.Linear(FEATURES, CLASSES))
 
 
-def finished(strategy: str, buffers: str, rounds: int = 2) -> Simulation:
+def finished(strategy: str, buffers: str, rounds: int = 2, trainer: str = "torch") -> Simulation:
+    """Return a simulation after its last round; on one thread, there is nothing to close."""
     options = {"fetches": 2} if strategy == "dac" else {}
-    training = {"buffers": buffers, "epochs": 1}
+    training = {"buffers": buffers, "epochs": 1, "trainer": trainer}
     simulation = Simulation(
         drifting_scenario(PEERS, rounds),
         normalised,
@@ -33,7 +34,6 @@ def finished(strategy: str, buffers: str, rounds: int = 2) -> Simulation:
     )
     while not simulation.finished:
         simulation.advance()
-    simulation.__exit__()
     return simulation
 
 
@@ -57,8 +57,9 @@ def test_only_parameters_are_counted():
         assert simulation.state.exchanged.layout.num_bytes == 4 * parameters
 
 
-def test_other_models_are_scored_with_the_scorers_own_buffers():
-    simulation = finished("dac", "local")
+@pytest.mark.parametrize("trainer", ["auto", "torch", "batched"])
+def test_other_models_are_scored_with_the_scorers_own_buffers(trainer):
+    simulation = finished("dac", "local", trainer=trainer)
     state = simulation.state
     mixed = state.published[0].copy()
     for part in state.layout.trainable_slices():
