@@ -19,14 +19,14 @@ from coterie.results.measures import (
 )
 from coterie.results.published_comparison import compare_with_published
 from coterie.results.read_runs import Runs
-from coterie.results.result_columns import Column, result_columns
+from coterie.results.result_columns import Column, mean_column, result_columns
 from coterie.results.statistics import (
     Difference,
     confidence_interval,
     correct_p_values,
     paired_difference,
 )
-from coterie.tasks import Score
+from coterie.tasks import TaskScore
 
 DEFAULT_BASELINE = "local"
 """The baseline if it is among the strategies: training without merging."""
@@ -68,7 +68,7 @@ class PresetComparison:
 
     preset: str
     measure: Measure
-    score: Score
+    score: TaskScore
     parts: tuple[str, ...]
     """The clusters, the mean, and other numbers about all peers."""
     mean_part: str
@@ -92,7 +92,7 @@ def compare(found: Runs, measure: Measure | None, baseline: str | None) -> list[
         raise ConfigError(
             f"--baseline {baseline}: no run has this strategy.{suggest(baseline, labels)}"
         )
-    groups: dict[tuple[str, int, Score], list[RunFolder]] = {}
+    groups: dict[tuple[str, int, TaskScore], list[RunFolder]] = {}
     for run in found:
         key = (run.config.preset, len(run.cluster_names), run.score)
         groups.setdefault(key, []).append(run)
@@ -125,7 +125,7 @@ def _compared(
         chosen,
         entries[0].summary.score,
         tuple(column.title for column in columns),
-        columns[len(entries[0].summary.cluster_names)].title,
+        mean_column(published.table if published else None, 1.0).title,
         tuple(_lines(by_label, columns, against, published)),
         against,
         published,

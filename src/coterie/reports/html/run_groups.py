@@ -16,7 +16,7 @@ from coterie.experiments.run_folder import RunFolder
 from coterie.results.read_runs import Runs
 from coterie.results.statistics import confidence_interval
 from coterie.runtime.run_tables import SCHEMAS
-from coterie.tasks import Score
+from coterie.tasks import TaskScore
 
 LOCAL = "local"
 """The strategy without exchange, in which every peer trains alone. Gains are relative to it."""
@@ -56,7 +56,13 @@ class RunGroup:
         return max((run.cluster_names for run in self.runs), key=len)
 
     @property
-    def score(self) -> Score:
+    def cluster_numbers(self) -> list[str]:
+        """The numbers of the true clusters, as text; empty if they are unknown."""
+        known = self.cluster_names if self.runs[0].has_clusters else ()
+        return [str(number) for number in range(len(known))]
+
+    @property
+    def score(self) -> TaskScore:
         """What the runs measure."""
         return self.runs[0].score
 
