@@ -80,15 +80,16 @@ class Crowd(PeerDatasets):
 class PeakMemory(threading.Thread):
     """Watches the memory of this process and its children."""
 
-    def __init__(self) -> None:
+    def __init__(self, every_seconds: float = 1.0) -> None:
         super().__init__(daemon=True)
         self.peak_bytes = 0
+        self._every_seconds = every_seconds
         self._done = threading.Event()
 
     def run(self) -> None:
         is_done = False
         while not is_done:
-            is_done = self._done.wait(1.0)
+            is_done = self._done.wait(self._every_seconds)
             self.peak_bytes = max(self.peak_bytes, _memory_now())
 
     def stop(self) -> None:

@@ -53,9 +53,9 @@ class Copy:
         files = []
         for name in names:
             found = sorted((self.folder / "tests").rglob(f"{name}.py"))
-            if not found:
-                raise BreakError(f"there is no test file {name}.py")
-            files += [str(path) for path in found]
+            if len(found) != 1:
+                raise BreakError(f"there are {len(found)} test files {name}.py instead of one")
+            files.append(str(found[0]))
         return files
 
     def notices(self, broken: Break) -> bool:

@@ -100,7 +100,7 @@ CASES = (
 )
 RESUMED = Case(
     "an interrupted run of the old one, continued by the new one",
-    f"run digits --strategy kin,panm --peers 12 --rounds 30 --set checkpoint_every=1 {ONE}",
+    f"run digits --strategy kin,panm --peers 12 --rounds 300 --set checkpoint_every=1 {ONE}",
 )
 READ = "finished runs of the old one, read by the new one"
 

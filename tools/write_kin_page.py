@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from coterie.cli.options import named_strategies
@@ -68,7 +69,13 @@ def _pictures(names: Sequence[str], drawn: set[str]) -> list[str]:
 def _tables(group: str, kept: Sequence[KeptSetting]) -> list[str]:
     results = [one for each in kept for one in each.results]
     numbers = SHOWN if group == overview.MAIN else SHOWN_ELSEWHERE
-    return [render_markdown(each) for each in group_sheets(results, group, numbers)]
+    sheets = group_sheets(results, group, numbers)
+    # The section already names the group.
+    titles = [each.title.removeprefix(f"{group}: ") for each in sheets]
+    return [
+        render_markdown(replace(each, title=title[0].upper() + title[1:]))
+        for each, title in zip(sheets, titles, strict=True)
+    ]
 
 
 def _made(kept: Sequence[KeptSetting]) -> list[str]:

@@ -11,6 +11,7 @@ kept. Published numbers come from the package: no number is typed by hand.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,12 +27,14 @@ from coterie.experiments.published import published_tables
 from coterie.experiments.published.published_table import PublishedComparison, PublishedTable
 from coterie.reports.comparison_tables import TextTable
 from coterie.reports.final_table import build_final_table
-from coterie.reports.papers_tables import build_summary_table
+from coterie.reports.papers_tables import build_summary_table, move_reasons_below
 from coterie.results.published_comparison import describe_missing_seeds
 from coterie.results.reproduction import (
     MEAN,
+    ReproducedFigure,
     ReproducedNumber,
     Reproduction,
+    count_judgements,
     judge_figures,
     judge_numbers,
     reached_mean,
@@ -44,13 +47,23 @@ from reproduction_page.scatter import CAPTION, NAME, draw
 from reproduction_page.tables import by_label, further_tables, has_neighbours, markdown
 
 PAGE, KEPT = DOCS / "reproduction.md", DOCS / "reproduction"
+ALL = "all"
 TITLE = """# Reproduction
 
-Each published table and figure of the four papers beside ours.
+Coterie has the experiments of four papers. This table counts their published numbers, and how many
+of them our runs reach. The figures of a paper count once for each of their settings.
+"""
+PICTURE_TITLE = """Each point is a published number that we have run in full. On the line, both are
+equal.
+"""
+EACH = """## Every table and figure
+
+Below the table: why runs are missing, and what was tried where numbers differ.
 """
 EXPLANATIONS = """## How to read this page
 
-- `coterie papers FOLDER…` prints the same tables for your own runs; `--json` prints every number.
+- `coterie papers FOLDER…` prints the table of every table and figure for your own runs; `--json`
+  prints every number.
 - **Setting.** Every preset is one setting of a paper.
   [Decision 13](decisions/0013-what-presets-take.md) lists which values come from the paper's text,
   from its published code, or from a guess.
@@ -81,7 +94,7 @@ This page is written by `python tools/write_reproduction_page.py` from the files
 """
 VARIANTS = """## Variants of a setting
 
-These full runs differ from the published setting on purpose.
+These full runs differ from the published setting on purpose:
 """
 
 
@@ -93,8 +106,10 @@ def page(folder: Path = KEPT) -> str:
     found = [reproduction(name, one) for name, one in kept]
     rows, figures = judge_numbers(found), judge_figures(found)
     missing = [name for name in _of_papers() if name not in {one.preset for _, one in kept}]
-    parts = [TITLE, *_summary(build_summary_table(rows, figures))]
-    parts += [f"![{CAPTION}](pictures/{NAME}.webp)\n", *_variants(found, rows)]
+    sheet = move_reasons_below(build_summary_table(rows, figures))
+    parts = [TITLE, _verdict(rows, figures), "", *_notes(sheet.notes[:2])]
+    parts += [PICTURE_TITLE, f"![{CAPTION}](pictures/{NAME}.webp)\n"]
+    parts += [EACH, *_summary(sheet), *_variants(found, rows)]
     parts += [EXPLANATIONS, _all_commands()]
     parts += [_section(name, one) for name, one in kept]
     if missing:
@@ -103,21 +118,53 @@ def page(folder: Path = KEPT) -> str:
     return "\n".join(parts)
 
 
+def _verdict(rows: Sequence[ReproducedNumber], figures: Sequence[ReproducedFigure]) -> str:
+    """Return one row per paper: its published numbers and figures, and how many we have."""
+    counts: dict[str, list[int]] = {}
+
+    def add(source: str, *numbers: int) -> None:
+        for name in (source.partition(", ")[0], ALL):
+            so_far = counts.get(name, [0] * len(numbers))
+            counts[name] = [sum(pair) for pair in zip(so_far, numbers, strict=True)]
+
+    for each in count_judgements(rows):
+        met, differs = each.counts["met"], each.counts["explained"] + each.counts["unexplained"]
+        add(each.source, each.num_rows, met, differs, each.num_rows - met - differs, 0, 0)
+    for figure in figures:
+        add(figure.source, 0, 0, 0, 0, 1, int(figure.judgement != "not run"))
+    counts[ALL] = counts.pop(ALL)
+    titles = ["paper", "published numbers", "met", "differ", "not run", "figures", "figures made"]
+    return markdown(titles, [[name, *map(str, each)] for name, each in counts.items()])
+
+
 def _summary(sheet: TextTable) -> list[str]:
-    """Return the table that the page begins with, and its notes."""
+    """Return the table of every table and figure, and the reasons below it."""
     rows = [[*line.cells] for line in sheet.rows]
-    table = markdown(sheet.header, rows, texts=("setting", "why"))
-    return [table, "", *(f"{note}\n" for note in sheet.notes)]
+    reasons = [each for note in sheet.notes[2:] if (each := _without_not_run(note))]
+    table = markdown(sheet.header, rows, texts=("setting",))
+    return [table, "", *(f"- {reason}" for reason in reasons), ""]
+
+
+def _without_not_run(reason: str) -> str:
+    """Return a reason without what the last column of the table says, or nothing."""
+    text = re.sub(r"\S+: not run yet\. ?|Not run yet\. ?", "", reason).strip()
+    return "" if text.endswith(":") else text
+
+
+def _notes(notes: Sequence[str]) -> list[str]:
+    return [f"{note}\n" for note in notes]
 
 
 def _variants(found: Sequence[Reproduction], rows: Sequence[ReproducedNumber]) -> list[str]:
     """Return a table of full runs that differ from the published setting on purpose."""
-    lines = []
+    lines: list[list[str]] = []
+    differences: list[str] = []
     for each in found:
         is_short = any(departure.startswith("shortened") for departure in each.departures)
         if not each.departures or is_short:
             continue
         there = {run.summary.label for run in each.runs}
+        rows_before = len(lines)
         for row in rows:
             if row.preset == each.preset and row.part == MEAN and row.strategy in there:
                 mean, _, seeds = reached_mean(
@@ -125,11 +172,12 @@ def _variants(found: Sequence[Reproduction], rows: Sequence[ReproducedNumber]) -
                 )
                 ours = f"{row.reached:.2f}" if row.is_comparable else "–"
                 numbers = [f"{row.published:.2f}", ours, f"{mean:.2f}", str(seeds)]
-                lines.append([row.strategy, each.name, "; ".join(each.departures), *numbers])
-    titles = ["strategy", "experiment", "differs by", "published", "ours", "variant", "seeds"]
-    return (
-        [VARIANTS, markdown(titles, lines, texts=("experiment", "differs by")), ""] if lines else []
-    )
+                lines.append([each.name, row.strategy, *numbers])
+        if len(lines) > rows_before:
+            differences.append(f"- `{each.name}`: {'; '.join(each.departures)}.")
+    titles = ["experiment", "strategy", "published", "ours", "variant", "seeds"]
+    table = markdown(titles, lines, texts=("strategy",))
+    return [VARIANTS, *differences, "", table, ""] if lines else []
 
 
 def _of_papers() -> list[str]:

@@ -4,7 +4,7 @@ Every peer keeps its data and its own model. There is no server: each peer finds
 peers to train with.
 """
 
-from coterie.api import Result, load_run, load_runs, simulate
+from coterie.api import Callback, Result, load_run, load_runs, simulate
 from coterie.attacks.poison_settings import PoisonSettings
 from coterie.data.peer_arrays import PeerData
 from coterie.errors import CoterieError
@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "STRATEGIES",
+    "Callback",
     "CoterieError",
     "NetworkSettings",
     "PeerData",

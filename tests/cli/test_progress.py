@@ -9,10 +9,11 @@ from rich.console import Console
 
 from coterie.cli import progress
 from coterie.cli.progress import Display
-from coterie.experiments.execution import RoundMetrics
 from coterie.experiments.experiment import Experiment
 from coterie.experiments.presets import find_preset
 from coterie.experiments.run_folder import RunFolder
+from coterie.runtime.round_metrics import RoundMetrics
+from coterie.tasks.score import ACCURACY, MSE
 
 
 def experiment(tmp_path, num_seeds: int) -> Experiment:
@@ -27,17 +28,21 @@ def console(monkeypatch) -> Console:
     return Console(file=io.StringIO(), force_terminal=True, width=150, color_system=None)
 
 
+def reached(number: int, accuracy: float) -> RoundMetrics:
+    return RoundMetrics(number, ACCURACY, {"validation_score_trained": accuracy})
+
+
 def test_runs_side_by_side_have_a_bar_each(tmp_path, console):
     several = experiment(tmp_path, 3)
     with Display(several, console) as display:
         for run, number in ((several.runs[0], 3), (several.runs[1], 4)):
-            display.show(run, RoundMetrics(number, 0.5, 1.0))
+            display.show(run, reached(number, 0.5))
         drawn = console.file.getvalue()
         assert "0 of 3 runs done" in drawn
         assert "9/30" in drawn  # rounds 0 to 3 and 0 to 4, of three times 10
         assert "dac-seed0" in drawn
         assert "4/10" in drawn
-        assert "validation 50.0%" in drawn
+        assert "validation accuracy 50.0%" in drawn
         assert "dac-seed2" not in drawn
         console.file.truncate(0)
         display.end(several.runs[0])
@@ -52,10 +57,10 @@ def test_a_single_run_has_a_single_bar(tmp_path, console):
     one = experiment(tmp_path, 1)
     with Display(one, console) as display:
         console.file.truncate(0)
-        display.show(one.runs[0], RoundMetrics(3, float("nan"), 12.5))
+        display.show(one.runs[0], RoundMetrics(3, MSE, {"validation_score_trained": 12.5}))
         drawn = console.file.getvalue()
     assert drawn.count("dac-seed0") == 1
-    assert "validation loss 12.5" in drawn
+    assert "validation MSE 12.5" in drawn
     assert "runs done" not in drawn
 
 
@@ -64,9 +69,11 @@ def test_without_a_terminal_lines_are_printed(tmp_path, monkeypatch):
     several = experiment(tmp_path, 2)
     console = Console(file=io.StringIO(), force_terminal=False, width=150)
     with Display(several, console) as display:
-        display.show(several.runs[1], RoundMetrics(4, 0.25, 1.0))
+        display.show(several.runs[1], reached(4, 0.25))
     (line,) = console.file.getvalue().strip().splitlines()
-    assert line.startswith("dac-seed1: round 4 of 9, validation 25.0%, 0 of 2 runs done, about ")
+    assert line.startswith(
+        "dac-seed1: round 4 of 9, validation accuracy 25.0%, 0 of 2 runs done, about "
+    )
     assert line.endswith("s left")
 
 
@@ -79,6 +86,6 @@ def test_finished_runs_count_from_the_start(tmp_path, console):
         ' "models_per_peer": 1, "megabytes_per_peer": 1, "is_accuracy": true}'
     )
     with Display(several, console) as display:
-        display.show(several.runs[1], RoundMetrics(0, 0.5, 1.0))
+        display.show(several.runs[1], reached(0, 0.5))
         assert "1 of 2 runs done" in console.file.getvalue()
         assert "11/20" in console.file.getvalue()

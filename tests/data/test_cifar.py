@@ -213,7 +213,7 @@ def test_truncated_archive_is_a_data_error_even_with_a_right_checksum(fraction, 
 def test_archive_without_the_right_members(tmp_path):
     version = replace(CIFAR10.binary, folder="../elsewhere")
     trusted = _write_archive(tmp_path, version, _files(CIFAR10, version, _binary))
-    with pytest.raises(DataError, match=r"lacks data_batch_1\.bin"):
+    with pytest.raises(DataError, match=r"does not have data_batch_1\.bin"):
         read_cifar(
             replace(CIFAR10, binary=replace(trusted, folder=CIFAR10.binary.folder)), tmp_path
         )
@@ -241,7 +241,7 @@ def test_missing_file_of_a_folder(tmp_path):
     files = _files(CIFAR10, CIFAR10.binary, _binary)
     del files["data_batch_2.bin"]
     _write_folder(tmp_path, CIFAR10.binary, files)
-    with pytest.raises(DataError, match=r"lacks data_batch_2\.bin"):
+    with pytest.raises(DataError, match=r"does not have data_batch_2\.bin"):
         read_cifar(CIFAR10, tmp_path)
 
 
@@ -260,10 +260,10 @@ def test_labels_beyond_the_classes(tmp_path):
         ({"data": np.zeros((2, 3072), np.uint8)}, "no 'labels'"),
         ({"data": np.zeros((2, 3071), np.uint8), "labels": [0, 0]}, "'data' is no"),
         ({"data": np.zeros((2, 3072), np.int64), "labels": [0, 0]}, "'data' is no"),
-        ({"data": np.zeros((0, 3072), np.uint8), "labels": []}, "not a single"),
+        ({"data": np.zeros((0, 3072), np.uint8), "labels": []}, "has no images"),
         ({"data": np.zeros((2, 3072), np.uint8), "labels": [0]}, "2 images but 1 labels"),
-        ({"data": np.zeros((2, 3072), np.uint8), "labels": [0, None]}, "no list"),
-        ({"data": np.zeros((2, 3072), np.uint8), "labels": [0, 2**80]}, "no class"),
+        ({"data": np.zeros((2, 3072), np.uint8), "labels": [0, None]}, "not a list"),
+        ({"data": np.zeros((2, 3072), np.uint8), "labels": [0, 2**80]}, "not classes"),
         ({"data": np.zeros((2, 3072), np.uint8), "labels": [0, -1]}, "labels run from -1"),
     ],
 )

@@ -18,7 +18,7 @@ from coterie.errors import ConfigError, StorageError
 from coterie.experiments.experiment import Experiment
 from coterie.experiments.presets import PRESETS
 from coterie.experiments.published import published_tables
-from coterie.reports.papers_tables import build_summary_table
+from coterie.reports.papers_tables import build_summary_table, move_reasons_below
 from coterie.results.read_reproductions import read_reproductions
 from coterie.results.reproduction import judge_figures, judge_numbers
 from coterie.runtime.run_tables import read_table
@@ -49,15 +49,37 @@ def test_page_is_up_to_date(script):
     assert page == script.page(), "run: .venv/bin/python tools/write_reproduction_page.py"
 
 
-def test_page_begins_with_the_table_of_the_command(script):
+def _cells(table: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+
+
+def test_page_begins_with_a_verdict_and_a_picture(script):
     page = script.page()
-    table = page[page.index("| published |") :].partition("\n\n")[0]
+    header, _, *lines = _cells(page[page.index("| paper |") :].partition("\n\n")[0])
+    assert page.index("| paper |") < page.index("![") < page.index("\n## ")
+    *papers, total = [list(map(int, line[1:])) for line in lines]
+    assert [line[0] for line in lines][-1] == "all"
+    assert total == [sum(column) for column in zip(*papers, strict=True)]
     kept = [script.reproduction(path.stem, script.read(path)) for path in KEPT.glob("*.json")]
-    sheet = build_summary_table(judge_numbers(kept), judge_figures(kept))
-    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+    rows = [row for row in judge_numbers(kept) if row.is_headline]
+    assert total[header.index("published numbers") - 1] == len(rows)
+    assert total[header.index("met") - 1] == sum(row.judgement == "met" for row in rows)
+    assert total[header.index("figures") - 1] == len(judge_figures(kept))
+
+
+def test_page_has_the_table_of_the_command(script):
+    page = script.page()
+    lines = _cells(page[page.index("| published |") :].partition("\n\n")[0])
+    kept = [script.reproduction(path.stem, script.read(path)) for path in KEPT.glob("*.json")]
+    sheet = move_reasons_below(build_summary_table(judge_numbers(kept), judge_figures(kept)))
     assert lines[0] == list(sheet.header)
     assert lines[2:] == [list(line.cells) for line in sheet.rows]
-    assert page.index("| published |") < page.index("![") < page.index("\n## ")
+
+
+def test_reasons_do_not_repeat_what_the_table_says(script):
+    page = script.page()
+    assert "table 4.6, friends-cifar100-pretrained: A full run" in page
+    assert "not run yet" not in page.partition("## How to read")[0].lower()
 
 
 def test_what_is_kept_is_judged_as_its_runs_are(script, finished):

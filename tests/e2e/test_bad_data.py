@@ -20,7 +20,7 @@ from coterie.data.idx import MNIST
 
 def test_a_label_without_images(tmp_path):
     answer = run_with(tmp_path, "shift={kind: labels, groups: [[0, 1], [17]]}")
-    refused(answer, 3, "label 17", "digits", "from 0 to 9")
+    refused(answer, 3, "label 17", "digits", "labels are 0 to 9")
 
 
 def test_more_images_than_there_are(tmp_path):
@@ -160,7 +160,7 @@ def test_a_cifar_folder_that_lacks_a_file(data_root):
     path = write_cifar(data_root) / "data_batch_3.bin"
     path.unlink()
     answer = run_preset("dac-cifar-rotation4", data_root)
-    refused(answer, 3, path.parent, "lacks data_batch_3.bin", CIFAR10.binary.archive.url)
+    refused(answer, 3, path.parent, "does not have data_batch_3.bin", CIFAR10.binary.archive.url)
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
@@ -183,7 +183,7 @@ def test_a_truncated_mnist_file(data_root):
     images = struct.pack(">4B3I", 0, 0, 8, 3, 50, 28, 28) + bytes(50 * 28 * 28)
     path = folder / MNIST.train_images.file_name
     path.write_bytes(gzip.compress(images)[:-10])
-    refused(run_preset("friends-mnist-fashion", data_root), 3, path, "damaged", "replace it")
+    refused(run_preset("friends-mnist-fashion", data_root), 3, path, "damaged", "Replace it")
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_a_misspelt_setting_names_the_nearest(tmp_path, change, parts):
         ("peers.clusters=[1, 2]", ("peers.clusters", "2 shares", "4 clusters")),
         ("network.offline_trace=[{peer: 99, first_round: 1, last_round: 2}]", ("99", "0 to 7")),
         ("drift={kind: matrix, every: 1, matrix: [[0, 1], [9, 0]]}", ("drift", "9", "only 4")),
-        ("drift={kind: matrix, every: 1, matrix: [[0, 1], [0]]}", ("drift.matrix", "equally")),
+        ("drift={kind: matrix, every: 1, matrix: [[0, 1], [0]]}", ("drift.matrix", "same length")),
     ],
 )
 def test_a_value_that_cannot_work(tmp_path, change, parts):

@@ -14,11 +14,11 @@ import pytest
 from commands import coterie, plain, refused
 
 from coterie.errors import Interrupted
-from coterie.experiments.execution import RoundMetrics
 from coterie.experiments.experiment import Experiment
 from coterie.experiments.presets import find_preset
 from coterie.experiments.run_folder import RunFolder
 from coterie.experiments.user_strategies import load_strategies
+from coterie.runtime.round_metrics import RoundMetrics
 from coterie.strategies import STRATEGIES
 
 STRATEGY = '''

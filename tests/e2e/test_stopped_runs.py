@@ -17,9 +17,9 @@ from commands import SMALL, Answer, coterie, end, refused, results, run_with, st
 from watching_runs import create
 
 from coterie.errors import Interrupted
-from coterie.experiments.execution import RoundMetrics
 from coterie.experiments.experiment import Experiment
 from coterie.experiments.run_folder import RunFolder
+from coterie.runtime.round_metrics import RoundMetrics
 from coterie.runtime.run_tables import read_table
 
 LONG = (*SMALL, "--rounds", 12, "--set", "checkpoint_every=1")
@@ -204,7 +204,7 @@ def test_the_disk_is_full(undisturbed, tmp_path):
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
     stopped = end(process)
     checkpoints = folder / "random-seed0" / "checkpoints"
-    refused(stopped, 4, f"write to {checkpoints}", "room on the disk", f"coterie resume {folder}")
+    refused(stopped, 4, f"write to {checkpoints}", "Free some space", f"coterie resume {folder}")
     kept = [path.name for path in checkpoints.iterdir()]
     assert kept
     assert all(name.endswith(".safetensors") for name in kept)

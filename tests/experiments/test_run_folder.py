@@ -13,7 +13,7 @@ from commands import coterie as command
 from docstrings import check, examples
 
 import coterie
-import coterie.api
+import coterie.api.saved_runs
 from coterie.experiments.config import make_scenario
 from coterie.runtime.recorder import Recorder
 from coterie.runtime.run_tables import SCHEMAS, read_table
@@ -51,7 +51,7 @@ def test_everything_a_run_has(folder):
 
 @pytest.mark.parametrize(
     "test",
-    [each for each in examples(coterie.api) if "load_run" in each.name],
+    [each for each in examples(coterie.api.saved_runs) if "load_run" in each.name],
     ids=lambda test: test.name,
 )
 def test_examples_of_docstrings_run(original, tmp_path, monkeypatch, test):

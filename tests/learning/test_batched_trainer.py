@@ -48,7 +48,7 @@ def test_gradients_are_those_of_each_model_alone(build):
     )
     for number in range(PEERS):
         flat.load(models[number])
-        outputs = flat.module.train()(torch.from_numpy(pool.inputs[rows[number]]))
+        outputs = flat.training_module()(torch.from_numpy(pool.inputs[rows[number]]))
         loss = nn.functional.cross_entropy(outputs, torch.from_numpy(pool.targets[rows[number]]))
         flat.flat_grad.zero_()
         loss.backward()

@@ -112,12 +112,25 @@ def test_buffers_without_parameters_travel_with_a_neighbouring_layer():
     assert layout.trainable_slices() == (slice(0, 3),)
 
 
-def test_frozen_parameters_travel_but_are_not_trained():
-    module = nn.Linear(2, 3)
-    module.weight.requires_grad_(False)
+def test_frozen_parameters_have_no_place_in_the_vector():
+    module = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2))
+    module[0].requires_grad_(False)
+    module[1].bias.requires_grad_(False)
     layout = Layout.of(module)
-    assert (layout.size, layout.num_parameters) == (9, 3)
-    assert layout.trainable_slices() == (slice(6, 9),)
+    assert [(entry.name, entry.layer) for entry in layout.entries] == [("1.weight", 0)]
+    assert (layout.size, layout.num_parameters, layout.num_layers) == (6, 6, 1)
+    assert layout.last_layers(1) == layout.trainable_slices() == (slice(0, 6),)
+
+
+def test_a_model_in_which_nothing_is_trained_is_refused():
+    with pytest.raises(ConfigError, match="requires_grad = False"):
+        Layout.of(nn.Linear(2, 2).requires_grad_(False))
+
+
+def test_the_classifier_ends_at_a_frozen_layer():
+    module = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2), nn.Linear(2, 2), nn.Linear(2, 2))
+    module[1].requires_grad_(False)
+    assert (Layout.of(module).num_layers, Layout.of(module).classifier_depth) == (3, 2)
 
 
 def test_fingerprint_depends_on_names_shapes_and_kinds_only():

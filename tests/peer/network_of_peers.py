@@ -171,6 +171,7 @@ def make_peer(
     layout: Layout = SMALL,
     settings: TransportSettings | None = None,
     identity: Identity | None = None,
+    frozen_digest: str = "",
     **clocks: Callable[[], float],
 ) -> TestPeer:
     """Return a peer with a new key, unless it is given one."""
@@ -178,7 +179,9 @@ def make_peer(
     trust = TrustStore(folder)
     settings = settings or settings_of()
     address_book = AddressBook(identity, trust, settings=settings.breaker, **clocks)
-    context = PeerContext(identity, trust, address_book, layout, settings)
+    context = PeerContext(
+        identity, trust, address_book, layout, settings, frozen_digest=frozen_digest
+    )
     service = SimpleService()
     client = PeerClient(context)
     return TestPeer(context, service, client, PeerServer(context, service, client))

@@ -303,3 +303,22 @@ def test_weights_that_are_not_numbers_are_refused_however_they_come(tmp_path):
             assert ann.service.received == []
 
     asyncio.run(play())
+
+
+@pytest.mark.parametrize("theirs", ["", "cd" * 32])
+def test_a_peer_with_another_frozen_part_is_refused_with_a_reason_of_its_own(tmp_path, theirs):
+    async def play():
+        ann = make_peer(tmp_path / "ann", frozen_digest="ab" * 32)
+        bob = make_peer(tmp_path / "bob", frozen_digest=theirs)
+        cyd = make_peer(tmp_path / "cyd", frozen_digest="ab" * 32)
+        async with running(ann, bob, cyd):
+            introduce([ann, bob, cyd])
+            for peer in (bob, cyd):
+                await peer.service.publish(published())
+            assert await refused(ann.client.fetch(bob.id)) is Reason.WRONG_FROZEN_PART
+            pushed = ann.client.push(bob.id, published())
+            assert await refused(pushed) is Reason.WRONG_FROZEN_PART
+            assert (await ann.client.fetch(cyd.id)).peer_id == cyd.id
+            assert len(ann.address_book.reachable()) == 2, "another backbone is no failure"
+
+    asyncio.run(play())

@@ -12,12 +12,12 @@ import torch
 from small_runs import assert_same_table, drifting_simulation, options_for
 
 from coterie.errors import ConfigError
-from coterie.experiments.execution import RoundMetrics
 from coterie.experiments.experiment import Experiment
 from coterie.experiments.presets import find_preset
 from coterie.experiments.run_folder import RunFolder
 from coterie.runtime.loop import run_to_end
 from coterie.runtime.recorder import Recorder
+from coterie.runtime.round_metrics import RoundMetrics
 from coterie.runtime.run_tables import SCHEMAS
 from coterie.runtime.settings import NetworkSettings, WatchSettings
 from coterie.simulation.simulation import Simulation

@@ -171,5 +171,5 @@ def test_hast_changes_only_the_classifier_in_its_second_step(make_simulation):
 def test_a_depth_the_model_does_not_have_is_refused(make_simulation):
     with make_simulation(lambda: HAST(fetches=2, depth=9)) as simulation:
         simulation.advance()
-        with pytest.raises(ConfigError, match="Choose a depth from 1 to 2"):
+        with pytest.raises(ConfigError, match="Use a depth from 1 to 2"):
             simulation.advance()

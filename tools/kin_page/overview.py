@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from coterie.experiments.run_summary import known_mean
+from coterie.runtime.round_metrics import known_mean
 from coterie.studies.study_results import StudyResult
 from coterie.studies.study_tables import OURS
 from kin_page.kept import KeptSetting

@@ -24,8 +24,7 @@ READING = """## How to read this page
 - **Best model.** The test is that of each peer's best model by validation, as a mean over honest
   peers. By one rule only trained models can become the best; by the other rule merged models can,
   too. `as preset` is the rule of the setting's paper.
-- **Intervals.** ± is half the width of the 95 % confidence interval (Student's t). Brackets say how
-  many of the seeds have finished.
+- **Intervals.** ± is half the width of the 95 % confidence interval (Student's t).
 - **Harm** means to end more than {harm} below training alone.
 - **Similar peers** are those of the same true cluster, around rounds {early}.
 - A dash is an unknown number. The files in `docs/kin/` hold every run.

@@ -113,6 +113,15 @@ Device = Annotated[
 ]
 
 
+Log = Annotated[
+    Literal["tensorboard", "wandb", "mlflow"] | None,
+    typer.Option(
+        help="Also send the means of each round to TensorBoard, Weights & Biases or MLflow.",
+        show_default=False,
+    ),
+]
+
+
 def collect_changes(
     rounds: int | None,
     peers: int | None,

@@ -18,9 +18,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from coterie.experiments.execution import RoundMetrics
 from coterie.experiments.experiment import Experiment
 from coterie.experiments.run_folder import RunFolder
+from coterie.runtime.round_metrics import RoundMetrics
 
 LINE_SECONDS = 10.0
 """The time between lines if there is no terminal."""

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from coterie.cli.options import SideBySide, StrategyFiles, Threads
+from coterie.cli.options import Log, SideBySide, StrategyFiles, Threads
 from coterie.cli.show_run import note_how_to_continue, run_and_show
 from coterie.cli.swarm import run_swarm
 from coterie.cli.watch import Watch, show_live
@@ -18,6 +18,7 @@ def resume(
     strategy_file: StrategyFiles = None,
     threads: Threads = None,
     side_by_side: SideBySide = None,
+    log: Log = None,
     live: Watch = False,
 ) -> None:
     """Continue an interrupted experiment, with the same results as without the interruption."""
@@ -31,4 +32,4 @@ def resume(
         if config.runtime == "network":
             run_swarm(experiment)
         else:
-            run_and_show(experiment, config.preset, threads, side_by_side)
+            run_and_show(experiment, config.preset, threads, side_by_side, log)

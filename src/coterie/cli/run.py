@@ -8,6 +8,7 @@ from coterie.cli.options import (
     DataRoot,
     Device,
     FirstSeedOrOwn,
+    Log,
     Out,
     Peers,
     Preset,
@@ -44,6 +45,7 @@ def run(
     device: Device = None,
     threads: Threads = None,
     side_by_side: SideBySide = None,
+    log: Log = None,
     live: Watch = False,
 ) -> None:
     """Run an experiment: several strategies on the same data, with the same initial weights."""
@@ -65,4 +67,4 @@ def run(
     folder = folder or new_folder(chosen.name)
     with note_how_to_continue(folder), show_live(folder, live):
         experiment = Experiment.create(folder, configs)
-        run_and_show(experiment, chosen.name, threads, side_by_side)
+        run_and_show(experiment, chosen.name, threads, side_by_side, log)

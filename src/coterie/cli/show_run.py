@@ -16,29 +16,49 @@ from coterie.errors import CoterieError, Interrupted
 
 if TYPE_CHECKING:
     from coterie.experiments.experiment import Experiment
+    from coterie.experiments.run_folder import RunFolder
+    from coterie.loggers.logger import LoggerName
+    from coterie.runtime.round_metrics import RoundMetrics
 
 
 def run_and_show(
-    experiment: Experiment, preset: str, threads: int | None, side_by_side: int | None
+    experiment: Experiment,
+    preset: str,
+    threads: int | None,
+    side_by_side: int | None,
+    log: LoggerName | None = None,
 ) -> None:
     """Run an experiment with progress bars, then show the results."""
     with show_results_after(experiment, preset):
-        run_with_progress(experiment, threads, side_by_side)
+        run_with_progress(experiment, threads, side_by_side, log)
 
 
 def run_with_progress(
-    experiment: Experiment, threads: int | None, side_by_side: int | None
+    experiment: Experiment,
+    threads: int | None,
+    side_by_side: int | None,
+    log: LoggerName | None = None,
 ) -> None:
     """Run an experiment with progress bars; `threads` is by default the number of cores."""
+    from coterie.cli.log_runs import log_runs
     from coterie.cli.progress import Display
 
     threads = threads or os.cpu_count() or 1
-    with Display(experiment, errors) as display:
+    with Display(experiment, errors) as display, log_runs(log) as logs:
+
+        def on_round(run: RunFolder, now: RoundMetrics) -> None:
+            display.show(run, now)
+            logs.log(run, now)
+
+        def on_end(run: RunFolder) -> None:
+            display.end(run)
+            logs.end(run)
+
         experiment.run(
             threads=threads,
             side_by_side=side_by_side or experiment.best_side_by_side(threads),
-            on_round=display.show,
-            on_end=display.end,
+            on_round=on_round,
+            on_end=on_end,
             tell=display.tell,
         )
 

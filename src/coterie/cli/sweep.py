@@ -12,6 +12,7 @@ from coterie.cli.options import (
     DataRoot,
     Device,
     FirstSeedOrOwn,
+    Log,
     Out,
     Peers,
     Preset,
@@ -59,6 +60,7 @@ def sweep(
     device: Device = None,
     threads: Threads = None,
     side_by_side: SideBySide = None,
+    log: Log = None,
     live: Watch = False,
 ) -> None:
     """Vary settings: run every combination of values, and compare them."""
@@ -83,4 +85,4 @@ def sweep(
     folder = folder or new_folder(chosen.name)
     with note_how_to_continue(folder), show_live(folder, live):
         experiment = Experiment.create(folder, configs, names, grid)
-        run_and_show(experiment, chosen.name, threads, side_by_side)
+        run_and_show(experiment, chosen.name, threads, side_by_side, log)

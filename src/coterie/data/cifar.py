@@ -179,7 +179,8 @@ def _contents(version: CifarVersion, place: Path) -> dict[str, bytes]:
     missing = [name for name in version.data_files if name not in contents]
     if missing:
         raise DataError(
-            f"{place} lacks {', '.join(missing)}; expected {', '.join(version.data_files)}. "
+            f"{place} does not have {', '.join(missing)}. "
+            f"Expected {', '.join(version.data_files)}. "
             f"Get the whole archive from {version.archive.url}."
         )
     return contents
@@ -197,7 +198,10 @@ def _members(archive: Path, folder: str, wanted: Collection[str]) -> dict[str, b
             if parent != folder or name not in wanted or not member.isfile():
                 continue
             if member.size > _LARGEST_MEMBER:
-                raise DataError(f"{archive}: {member.name} claims to hold {member.size} bytes.")
+                raise DataError(
+                    f"{archive}: {member.name} has {member.size} bytes, more than any official "
+                    "file. Replace the archive with the official one."
+                )
             stream = tar.extractfile(member)
             contents[name] = stream.read() if stream else b""
     return contents
@@ -207,9 +211,9 @@ def _binary_part(cifar: Cifar, content: bytes, where: str) -> Part:
     record = cifar.label_bytes + _IMAGE_BYTES
     if not content or len(content) % record:
         raise DataError(
-            f"{where} has {len(content)} bytes, which is no whole number of {record}-byte records "
-            f"({cifar.label_bytes} of label, {_IMAGE_BYTES} of image). It is probably truncated; "
-            f"get it again from {cifar.binary.archive.url}."
+            f"{where} has {len(content)} bytes. Expected a multiple of {record}: "
+            f"{cifar.label_bytes} of label and {_IMAGE_BYTES} of image for each sample. It is "
+            f"probably truncated. Get it again from {cifar.binary.archive.url}."
         )
     records = np.frombuffer(content, dtype=np.uint8).reshape(-1, record)
     labels = records[:, cifar.label_bytes - 1].astype(np.int64)
@@ -225,13 +229,13 @@ def _pickled_part(cifar: Cifar, content: bytes, where: str) -> Part:
         and images.dtype == np.uint8
         and images.shape[1:] == (_IMAGE_BYTES,)
     ):
-        raise DataError(f"{where}: 'data' is no uint8 array of shape (n, {_IMAGE_BYTES}).")
+        raise DataError(f"{where}: 'data' is not a uint8 array of shape (n, {_IMAGE_BYTES}).")
     if not (isinstance(labels, list) and all(type(label) is int for label in labels)):
-        raise DataError(f"{where}: '{cifar.labels_key}' is no list of whole numbers.")
+        raise DataError(f"{where}: '{cifar.labels_key}' is not a list of whole numbers.")
     if len(labels) != len(images):
         raise DataError(f"{where}: {len(images)} images but {len(labels)} labels.")
     if any(abs(label) > 255 for label in labels):
-        raise DataError(f"{where}: '{cifar.labels_key}' holds numbers that are no class.")
+        raise DataError(f"{where}: '{cifar.labels_key}' has numbers that are not classes.")
     return _checked_part(cifar, images, np.array(labels, dtype=np.int64), where)
 
 
@@ -240,7 +244,7 @@ def _checked_part(
 ) -> Part:
     count = len(cifar.classes)
     if len(labels) == 0:
-        raise DataError(f"{where} holds not a single image.")
+        raise DataError(f"{where} has no images.")
     if labels.min() < 0 or labels.max() >= count:
         raise DataError(
             f"{where}: labels run from {labels.min()} to {labels.max()}, but {cifar.title} has "
@@ -275,7 +279,7 @@ def _item(batch: object, key: str, where: str) -> object:
         for spelling in (key, key.encode()):
             if spelling in batch:
                 return batch[spelling]
-    raise DataError(f"{where} has no '{key}'; it is no file of the official python version.")
+    raise DataError(f"{where} has no '{key}'; it is not a file of the official python version.")
 
 
 def _are_texts(listed: object) -> TypeGuard[list[str | bytes]]:

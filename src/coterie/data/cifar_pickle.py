@@ -52,8 +52,9 @@ def read_cifar_pickle(content: bytes, where: str) -> object:
         *(ValueError, TypeError, LookupError, ArithmeticError, RuntimeError),
     ) as damage:
         raise DataError(
-            f"{where} is damaged or no pickle of plain data ({str(damage)[:_SHOWN_CHARACTERS]}). "
-            "It was not executed. Replace it with a whole copy of the official file."
+            f"{where} is damaged, or is not a pickle of plain data "
+            f"({str(damage)[:_SHOWN_CHARACTERS]}). It was not executed. "
+            "Replace it with a whole copy of the official file."
         ) from damage
 
 

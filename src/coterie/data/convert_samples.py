@@ -43,6 +43,13 @@ def convert_part(where: str, part: Any) -> ConvertedPart:
         raise DataError(
             f"{where} is one {given}. Give a pair (inputs, targets), or a dataset of such pairs."
         )
+    each_input = list(inputs.values()) if isinstance(inputs, Mapping) else list_inputs(inputs)
+    unequal = any(_has_unequal_lengths(each) for each in each_input)
+    return ConvertedPart(convert_inputs(where, inputs), _targets(where, targets), unequal)
+
+
+def convert_inputs(where: str, inputs: Any) -> ModelInputs:
+    """Return inputs as arrays; `where` names them in errors."""
     if isinstance(inputs, Mapping):
         inputs = {str(name): values for name, values in inputs.items()}
     elif hasattr(inputs, "columns") and hasattr(inputs, "to_numpy"):
@@ -51,8 +58,7 @@ def convert_part(where: str, part: Any) -> ConvertedPart:
     counts = {len(each) for each in list_inputs(converted)}
     if len(counts) > 1:
         raise DataError(f"{where}: the inputs have {sorted(counts)} samples. Give equally many.")
-    unequal = any(_has_unequal_lengths(each) for each in list_inputs(inputs))
-    return ConvertedPart(converted, _targets(where, targets), unequal)
+    return converted
 
 
 def _is_table(part: Any) -> bool:
@@ -186,8 +192,8 @@ def _targets(where: str, targets: Any) -> Array:
     if array.ndim == 0 or array.dtype.kind not in "biuf":
         raise DataError(
             f"{where}: targets have shape {array.shape} and type {array.dtype}, but whole numbers "
-            "(classes) or floats (values to predict) are needed. To number classes: np.unique(labels, "
-            "return_inverse=True)[1]."
+            "(classes) or floats (values to predict) are needed. To number classes: "
+            "np.unique(labels, return_inverse=True)[1]."
         )
     array = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
     with np.errstate(over="ignore"):

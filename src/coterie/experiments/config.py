@@ -36,6 +36,8 @@ from coterie.tasks import TaskSettings
 
 CONFIG = "config.yaml"
 """The file of a run folder that holds its configuration."""
+PYTHON = "python"
+"""The name of data and models that exist only in a Python program."""
 LINEAR = "linear-regression"
 """The name of synthetic linear regression; each time it is listed makes another task."""
 
@@ -201,6 +203,7 @@ def build_model(config: RunConfig, num_outputs: int) -> nn.Module:
 
 def make_scenario(config: RunConfig) -> Scenario:
     """Return the data of a run: which peer has which data, and when they change."""
+    require_files(config)
     sources = [_source(config, name, n) for n, name in enumerate(config.data.datasets)]
     check_fits(architecture(config.model.name), sources[0].shape)
     concepts = config.shift.concepts(sources, config.seed)
@@ -213,6 +216,15 @@ def make_scenario(config: RunConfig) -> Scenario:
         seed=config.seed,
         task=config.task,
     )
+
+
+def require_files(config: RunConfig) -> None:
+    """Refuse the configuration of a run whose data and model exist only in a Python program."""
+    if PYTHON in config.data.datasets:
+        raise ConfigError(
+            "The data and the model of this run are in a Python program. Run it there, with the "
+            "same arguments: coterie.simulate(…, out=FOLDER, resume=True)."
+        )
 
 
 def scenario_key(config: RunConfig) -> str:

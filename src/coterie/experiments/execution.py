@@ -5,39 +5,28 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
-from typing import BinaryIO
+from dataclasses import asdict, replace
 
 from coterie.data.scenario import Scenario
 from coterie.errors import Interrupted, StorageError
 from coterie.experiments.config import build_model
-from coterie.experiments.run_folder import MODELS, SUMMARY, RunFolder
-from coterie.experiments.run_summary import known_mean, summarise
+from coterie.experiments.run_folder import SUMMARY, RunFolder, write_models
+from coterie.experiments.run_summary import mean_metrics, summarise
 from coterie.learning.trainer_choice import Tell
 from coterie.runtime.checkpoints import Checkpoints
 from coterie.runtime.loop import run_to_end
 from coterie.runtime.recorder import Recorder
 from coterie.runtime.round import Round
+from coterie.runtime.round_metrics import RoundMetrics, measure_round
 from coterie.simulation.result_warnings import find_warnings
 from coterie.simulation.simulation import Simulation
 from coterie.storage.files import (
     explain_errors,
     lock_folder,
-    write_atomically,
     write_text,
 )
-from coterie.storage.tensor_files import write_tensors
 from coterie.strategies import make_strategy
 from coterie.tasks import Score
-
-
-@dataclass(frozen=True)
-class RoundMetrics:
-    """Means over peers after a round, for the progress display; NaN: not measured."""
-
-    round: int
-    validation_score: float
-    score: Score
 
 
 def execute(
@@ -76,9 +65,7 @@ def execute(
                     recorder,
                     Checkpoints(run.folder / "checkpoints"),
                     checkpoint_every=config.checkpoint_every,
-                    on_round=(lambda now: on_round(_round_metrics(now, world.task.score)))
-                    if on_round
-                    else None,
+                    on_round=_listener(on_round, world.task.score),
                     tell=tell,
                     asked_to_stop=asked_to_stop,
                 )
@@ -94,7 +81,7 @@ def execute(
 
 def finish(run: RunFolder, recorder: Recorder, simulation: Simulation) -> None:
     """Write the best models, then the summary, then delete the checkpoints."""
-    write_atomically(run.folder, lambda file: _write_models(file, simulation))
+    write_models(run.folder, simulation.state.best)
     tested = summarise(
         recorder.table("metrics"),
         run.config.label,
@@ -107,6 +94,7 @@ def finish(run: RunFolder, recorder: Recorder, simulation: Simulation) -> None:
     summary = replace(
         tested,
         validation=float(honest.mean()),
+        metrics=mean_metrics(recorder.table("test_metrics"), simulation.datasets.task),
         warnings=find_warnings(simulation, recorder.table("metrics")),
     )
     write_text(run.folder / SUMMARY, json.dumps(asdict(summary), indent=2))
@@ -115,17 +103,7 @@ def finish(run: RunFolder, recorder: Recorder, simulation: Simulation) -> None:
             shutil.rmtree(run.folder / "checkpoints")
 
 
-def _write_models(file: BinaryIO, simulation: Simulation) -> str:
-    write_tensors(file, {"best": simulation.state.best}, {})
-    return MODELS
-
-
 def _listener(
     on_round: Callable[[RoundMetrics], None] | None, score: Score
 ) -> Callable[[Round], None] | None:
-    return None if on_round is None else lambda now: on_round(_round_metrics(now, score))
-
-
-def _round_metrics(now: Round, score: Score) -> RoundMetrics:
-    mean = known_mean(now.measures["validation_score_trained"])
-    return RoundMetrics(now.number, mean, score)
+    return None if on_round is None else lambda now: on_round(measure_round(now, score))

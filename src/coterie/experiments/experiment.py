@@ -28,7 +28,7 @@ from coterie.experiments.config import (
     read_config,
     scenario_key,
 )
-from coterie.experiments.execution import RoundMetrics, execute
+from coterie.experiments.execution import execute
 from coterie.experiments.experiment_file import (
     EXPERIMENT,
     ExperimentFile,
@@ -45,6 +45,7 @@ from coterie.learning.parallel_trainer import can_fork
 from coterie.learning.trainer_choice import Tell, check_training, load_before_fork
 from coterie.models.architectures import architecture
 from coterie.processes.signals import stop_by_signal
+from coterie.runtime.round_metrics import RoundMetrics
 from coterie.simulation.simulation import check_simulation
 from coterie.storage.files import explain_errors, lock_folder, make_folder
 from coterie.strategies import make_strategy

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -43,8 +43,8 @@ from coterie.experiments.user_strategies import write_origin
 from coterie.models.layout import Layout
 from coterie.models.vector import FlatModule
 from coterie.runtime.run_tables import SCHEMAS
-from coterie.storage.files import make_folder, read_small, write_text
-from coterie.storage.tensor_files import map_tensor
+from coterie.storage.files import make_folder, read_small, write_atomically, write_text
+from coterie.storage.tensor_files import map_tensor, write_tensors
 from coterie.strategies import STRATEGIES
 from coterie.strategies.server.server_strategy import ServerStrategy
 from coterie.tasks.score import ACCURACY, MSE, Score
@@ -260,6 +260,11 @@ class RunFolder:
         return self.table("efforts")
 
     @property
+    def test_metrics(self) -> pa.Table:
+        """Per tested round, peer and metric: the further metrics of the task."""
+        return self.table("test_metrics")
+
+    @property
     def timings(self) -> pa.Table:
         """Wall and CPU seconds per round."""
         return self.table("timings")
@@ -317,6 +322,16 @@ class RunFolder:
             f"{score.format(self.summary.mean)}; "
             f"tables {', '.join(names)}; in {self.folder}>"
         )
+
+
+def write_models(folder: Path, models: npt.NDArray[np.float32]) -> None:
+    """Write every peer's best model, (K, P)."""
+
+    def fill(file: BinaryIO) -> str:
+        write_tensors(file, {"best": models}, {})
+        return MODELS
+
+    write_atomically(folder, fill)
 
 
 def load_best_model(module: nn.Module, models: npt.NDArray[np.float32], peer: int) -> nn.Module:

@@ -6,14 +6,22 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import model_validator
 from pydantic.dataclasses import dataclass
 
+from coterie.runtime.round_metrics import known_mean
+from coterie.tasks import Task
 from coterie.tasks.score import ACCURACY, MSE, Score
+
+
+@dataclass(frozen=True)
+class MeanMetric:
+    """A further metric of the task: its mean over peers, in the last test."""
+
+    score: Score
+    mean: float
 
 
 @dataclass(frozen=True)
@@ -33,6 +41,7 @@ class RunSummary:
     """What was measured."""
     validation: float = math.nan
     """Validation score of the tested models, mean over peers."""
+    metrics: tuple[MeanMetric, ...] = ()
     warnings: tuple[str, ...] = ()
     """Reasons to doubt the results, such as models not clearly better than guessing."""
 
@@ -69,8 +78,11 @@ def summarise(
     )
 
 
-def known_mean(values: npt.ArrayLike) -> float:
-    """Return the mean of the values that are not NaN; NaN if there are none."""
-    known = np.asarray(values, dtype=float)
-    known = known[~np.isnan(known)]
-    return float(known.mean()) if len(known) else math.nan
+def mean_metrics(test_metrics: pa.Table, task: Task) -> tuple[MeanMetric, ...]:
+    """Return the means of the further metrics of a task in the last test."""
+    found = []
+    for score in task.metrics:
+        mine = test_metrics.filter(pc.equal(test_metrics["metric"], score.name))
+        last = mine.filter(pc.equal(mine["round"], pc.max(mine["round"])))
+        found.append(MeanMetric(score, known_mean(last["value"].to_numpy())))
+    return tuple(found)

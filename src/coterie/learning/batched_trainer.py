@@ -26,6 +26,7 @@ from coterie.learning.torch_trainer import EVALUATION_BATCH
 from coterie.learning.trainer import (
     EvaluateJob,
     Evaluation,
+    Matrix,
     Trainer,
     TrainJob,
     Unsupported,
@@ -163,7 +164,10 @@ class BatchedTrainer(Trainer):
         """Train the models of jobs of one shape together, and write them at the end."""
         first = jobs[0]
         training = StackedTraining(
-            self._module, self._load(jobs), self._settings, first.last_layers
+            self._module,
+            self._load([self.workspace.model(job.model) for job in jobs]),
+            self._settings,
+            first.last_layers,
         )
         data = self._upload([job.samples for job in jobs])
         orders = self._tensor(np.stack([batch_order(job) for job in jobs]))
@@ -188,7 +192,7 @@ class BatchedTrainer(Trainer):
         return [float(loss) for loss in np.where(broken, np.nan, sums / len(first.samples))]
 
     def _evaluate(self, jobs: Sequence[EvaluateJob]) -> list[Evaluation]:
-        weights = self._load(jobs)
+        weights = self._load([self.workspace.evaluated(job, self.layout) for job in jobs])
         losses, outputs = [], []
         for start in range(0, len(jobs[0].samples), EVALUATION_BATCH):
             part = slice(start, start + EVALUATION_BATCH)
@@ -207,9 +211,9 @@ class BatchedTrainer(Trainer):
     def _targets(self, samples: Samples) -> torch.Tensor:
         return torch.from_numpy(self.workspace.pools[samples.pool].targets[samples.rows()])
 
-    def _load(self, jobs: Sequence[Job]) -> torch.Tensor:
-        """Return the models of jobs, (C, P), on the device."""
-        return self._tensor(np.stack([self.workspace.model(job.model) for job in jobs]))
+    def _load(self, models: Sequence[Matrix]) -> torch.Tensor:
+        """Return models as one tensor (C, P) on the device."""
+        return self._tensor(np.stack(models))
 
     def _upload(self, samples: Sequence[Samples], part: slice = slice(None)) -> _Data:
         """Return a part of each job's samples, all of equal number.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch import nn
 
 from coterie.data.pools import ModelInputs, Pool, list_inputs, map_inputs
 from coterie.errors import ConfigError
-from coterie.learning.trainer import EvaluateJob, Evaluation
+from coterie.learning.trainer import EvaluateJob, Evaluation, Matrix
 from coterie.tasks import Task
 from coterie.tasks.losses import like_targets
 
@@ -55,6 +56,23 @@ def read_outputs(found: Any) -> torch.Tensor:
             "per sample, a tuple that begins with one, or an object with one as `logits`."
         )
     return logits
+
+
+def predict(module: nn.Module, inputs: ModelInputs, rows_at_once: int) -> Matrix:
+    """Return the outputs of a module for all rows of inputs, (n, …).
+
+    Whole numbers become floats if the module does not take them.
+    """
+    count = len(list_inputs(inputs)[0])
+    if not integer_check(lambda: module)(inputs):
+        inputs = map_inputs(lambda each: each.astype(np.float32), inputs)
+    found = []
+    with single_threaded(), torch.no_grad():
+        for start in range(0, count, rows_at_once):
+            part = slice(start, start + rows_at_once)
+            batch = map_inputs(torch.from_numpy, map_inputs(itemgetter(part), inputs))
+            found.append(outputs_of(module.eval(), batch))
+    return np.asarray(torch.cat(found).numpy())
 
 
 def evaluation_of(

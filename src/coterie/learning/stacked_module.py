@@ -13,6 +13,7 @@ from coterie.learning.keyed_dropout import key_dropout
 from coterie.learning.module_calls import read_outputs
 from coterie.learning.settings import TrainingSettings
 from coterie.learning.torch_trainer import make_optimizer
+from coterie.models.frozen_part import frozen_norms, frozen_tensors
 from coterie.models.layout import Layout, LayoutEntry
 from coterie.tasks import Task
 
@@ -25,14 +26,17 @@ class StackedModule:
     def __init__(self, module: nn.Module, device: torch.device, task: Task) -> None:
         self.dropout_keys = key_dropout(module)
         self.layout = Layout.of(module)
+        self._frozen_norms = frozen_norms(module)
+        frozen = {each.name for each in frozen_tensors(module)}
         self._module = module.to(device)
         self._task = task
         self._counters = {
             name: buffer.clone()
             for name, buffer in module.named_buffers()
-            if not buffer.is_floating_point()
+            if not buffer.is_floating_point() and name not in frozen
         }
-        self.float_buffers = {name for name, _ in module.named_buffers()} - set(self._counters)
+        shared = frozen | set(self._counters)
+        self.float_buffers = {name for name, _ in module.named_buffers()} - shared
 
     def counters(self, count: int) -> Tensors:
         """Return the initial integer buffers of `count` models, (C, …)."""
@@ -49,6 +53,8 @@ class StackedModule:
         `data` are inputs (C, n, *shape) and targets (C, n).
         """
         self._module.train()
+        for norm in self._frozen_norms:
+            norm.training = False
         of_all = vmap(grad_and_value(self._mean_loss, has_aux=True))
         gradients, (losses, changed) = of_all(trained, frozen, buffers, *data)
         return gradients, losses, changed

@@ -72,7 +72,7 @@ class TorchTrainer(Trainer):
     def _train(self, job: TrainJob) -> float:
         row = self.workspace.model(job.model)
         self._flat.load(row)
-        module = self._flat.module.train()
+        module = self._flat.training_module()
         # Random layers use torch's global generator, so its state is restored afterwards.
         state = torch.get_rng_state()
         torch.default_generator.manual_seed(job.bits % 2**63)
@@ -108,7 +108,7 @@ class TorchTrainer(Trainer):
         return float(torch.stack(losses).sum(dtype=torch.float64)) / len(rows)
 
     def _evaluate(self, job: EvaluateJob) -> Evaluation:
-        self._flat.load(self.workspace.model(job.model))
+        self._flat.load(self.workspace.evaluated(job, self.layout))
         module = self._flat.module.eval()
         outputs, targets, losses = [], [], []
         for inputs, wanted in self._batches(job.samples):

@@ -48,6 +48,15 @@ class Workspace:
         row: Matrix = self.matrices[reference.matrix][reference.row]
         return row
 
+    def evaluated(self, job: EvaluateJob, layout: Layout) -> Matrix:
+        """Return the model (P,) that a job evaluates; a copy if its buffers are of another."""
+        if job.buffers is None:
+            return self.model(job.model)
+        mixed = self.model(job.buffers).copy()
+        for part in layout.trainable_slices():
+            mixed[part] = self.model(job.model)[part]
+        return mixed
+
 
 @dataclass(frozen=True)
 class ModelReference:
@@ -82,6 +91,8 @@ class EvaluateJob:
     samples: Samples
     with_metrics: bool = False
     """Whether to compute the task's further metrics too."""
+    buffers: ModelReference | None = None
+    """The model whose float buffers are used; None: its own."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""The positions of a module's parameters and float buffers in one flat float32 vector."""
+"""The positions of a module's trained parameters and float buffers in one flat float32 vector.
+
+The frozen part of a module has no positions: see `frozen_part`.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,14 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
 from torch import nn
 
 from coterie.errors import ConfigError
+from coterie.models.frozen_part import frozen_tensors
 
 
 @dataclass(frozen=True)
@@ -48,17 +52,17 @@ class Layout:
 
     @classmethod
     def of(cls, module: nn.Module) -> Layout:
-        """Return the layout of a module's parameters and float buffers."""
+        """Return the layout of a module's trained parameters and float buffers."""
         slots = slots_of(module)
         entries = []
         start = 0
         for slot in slots:
             shape = tuple(slot.tensor.shape)
             stop = start + math.prod(shape)
-            trainable = not slot.is_buffer and slot.tensor.requires_grad
+            trainable = not slot.is_buffer
             entries.append(LayoutEntry(slot.name, shape, start, stop, slot.layer, trainable))
             start = stop
-        return cls(tuple(entries), _classifier_depth(slots))
+        return cls(tuple(entries), _classifier_depth(module, slots))
 
     @property
     def size(self) -> int:
@@ -72,7 +76,7 @@ class Layout:
 
     @property
     def num_layers(self) -> int:
-        """Return the number of modules that own parameters."""
+        """Return the number of modules that own trained parameters."""
         return self.entries[-1].layer + 1
 
     @property
@@ -90,6 +94,17 @@ class Layout:
         """Return a SHA-256 of the names, the shapes and what is trainable."""
         rows = [[entry.name, entry.shape, entry.trainable] for entry in self.entries]
         return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
+
+    def without_buffers(self) -> Layout:
+        """Return the layout of the trained parameters alone, in the same order."""
+        entries = []
+        start = 0
+        for entry in self.entries:
+            if entry.trainable:
+                stop = start + entry.stop - entry.start
+                entries.append(replace(entry, start=start, stop=stop))
+                start = stop
+        return Layout(tuple(entries), self.classifier_depth)
 
     def last_layers(self, depth: int | None) -> tuple[slice, ...]:
         """Return the slices of the vector that hold the last `depth` layers (None: all)."""
@@ -112,9 +127,13 @@ class Layout:
 
 
 def slots_of(module: nn.Module) -> list[Slot]:
-    """Return a module's parameters and float buffers in the order of the layout, tied ones once."""
+    """Return a module's tensors outside its frozen part in the order of the layout.
+
+    These are its trained parameters and its float buffers; tied ones appear once.
+    """
     slots: list[Slot] = []
-    seen: set[torch.Tensor] = set()  # tensors hash by identity, so tied ones are equal
+    frozen = {each.tensor for each in frozen_tensors(module)}
+    seen = set(frozen)  # tensors hash by identity, so tied ones are equal
     layer = -1
     for path, owner in module.named_modules():
         parameters = [item for item in owner.named_parameters(recurse=False) if item[1] not in seen]
@@ -132,27 +151,38 @@ def slots_of(module: nn.Module) -> list[Slot]:
                 slots.append(Slot(name, key, owner, tensor, max(layer, 0), is_buffer))
                 seen.add(tensor)
     if layer < 0:
-        raise ConfigError(
-            "The model has no parameters, so there is nothing to train or exchange. "
-            "Add at least one layer such as nn.Linear."
-        )
+        raise ConfigError(_NOTHING_TO_TRAIN if frozen else _NO_PARAMETERS)
     return sorted(slots, key=lambda slot: (slot.layer, slot.is_buffer))
+
+
+_NO_PARAMETERS = (
+    "The model has no parameters, so there is nothing to train or exchange. Add at least one layer "
+    "such as nn.Linear."
+)
+_NOTHING_TO_TRAIN = (
+    "No parameter of the model is trained: all have requires_grad = False. Leave those trainable "
+    "that peers train and exchange, such as the last layer or adapters."
+)
 
 
 def _require_float32(name: str, tensor: torch.Tensor) -> None:
     if tensor.dtype != torch.float32:
         raise ConfigError(
-            f"'{name}' is {str(tensor.dtype).removeprefix('torch.')}, but every parameter and "
-            "float buffer must be float32. Convert the model with .float()."
+            f"'{name}' is {str(tensor.dtype).removeprefix('torch.')}, but what peers exchange must "
+            "be float32: trained parameters and float buffers. Convert the model with .float()."
         )
 
 
-def _classifier_depth(slots: list[Slot]) -> int:
-    """Return the number of linear layers at the end, at least 1."""
-    owners = {slot.layer: slot.owner for slot in slots if not slot.is_buffer}
+def _classifier_depth(module: nn.Module, slots: list[Slot]) -> int:
+    """Return the number of trained linear layers at the end, at least 1."""
+    trained = {slot.owner for slot in slots if not slot.is_buffer}
+    frozen = {each.owner for each in frozen_tensors(module) if not each.is_buffer}
     depth = 0
-    while depth < len(owners) and isinstance(owners[len(owners) - 1 - depth], nn.Linear):
-        depth += 1
+    for owner in reversed(list(module.modules())):
+        if owner in trained and isinstance(owner, nn.Linear):
+            depth += 1
+        elif owner in trained | frozen:
+            break
     return max(depth, 1)
 
 

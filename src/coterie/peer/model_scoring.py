@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,6 +14,7 @@ from coterie.data.peer_datasets import PeerDatasets
 from coterie.learning.settings import TrainingSettings
 from coterie.learning.trainer import EvaluateJob, ModelReference, Trainer, Workspace
 from coterie.learning.trainer_choice import Tell, make_trainer
+from coterie.models.exchanged_part import ExchangedPart
 from coterie.peer.wire.model import Vector
 from coterie.runtime.check_task import is_like_accuracy
 
@@ -26,11 +28,13 @@ class ModelScorer:
         build: Callable[[], nn.Module],
         settings: TrainingSettings,
         tell: Tell,
+        exchanged: ExchangedPart | None = None,
     ) -> None:
         self._data = data
         self._build = build
         self._settings = settings
         self._tell = tell
+        self._exchanged = exchanged
         self._workspace = Workspace(data.pools)
         self._trainer: Trainer | None = None
         self._thread = ThreadPoolExecutor(1, "scorer")
@@ -41,8 +45,17 @@ class ModelScorer:
         score = self._data.task.score
         return frozenset(("loss", "accuracy") if is_like_accuracy(score) else ("loss",))
 
-    async def score(self, model: Vector, metric: str, round_number: int) -> float:
-        """Return the loss or score of a model (P,) on this peer's training data of a round."""
+    async def score(
+        self, model: Vector, metric: str, round_number: int, own: Vector | None = None
+    ) -> float:
+        """Return the loss or score of a model (P,) on this peer's training data of a round.
+
+        Local buffers are those of this peer's `own` model; without it the score is NaN.
+        """
+        if self._exchanged is not None and not self._exchanged.is_whole:
+            if own is None:
+                return math.nan
+            model = self._exchanged.fill(model, own)
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(
             self._thread, self._score, model, metric, self._data.step_of(round_number)

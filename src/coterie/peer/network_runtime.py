@@ -115,7 +115,7 @@ class NetworkRuntime(Runtime):
         offers = []
         for number, pulled in self._bridge.fetch(request.peers, now.number - 1, self._parts()):
             if pulled is None:
-                size = self._state.layout.num_bytes
+                size = self._state.exchanged.layout.num_bytes
                 now.exchanges.add("fetch", ME, number, size, delivered=False)
                 continue
             now.exchanges.add("fetch", ME, number, pulled.num_bytes, delivered=True)
@@ -135,8 +135,10 @@ class NetworkRuntime(Runtime):
         return frozenset(wanted)
 
     def _hold(self, number: int, pulled: PulledModel) -> Offer:
+        """Hold a model; one without buffers gets those of this peer."""
         self._pulled[number] = pulled
-        self._held[ME][number] = pulled.model.vectors[Part.MODEL]
+        received, own = pulled.model.vectors[Part.MODEL], self._state.published[ME]
+        self._held[ME][number] = self._state.exchanged.fill(received, own)
         return Offer(
             number,
             self._limit_samples(pulled.num_samples),
@@ -196,7 +198,8 @@ class NetworkRuntime(Runtime):
         part = UPDATES.get(metric, Part.MODEL)
         if part not in vectors and part == Part.TOTAL_UPDATE and self._state.initial is not None:
             # All peers start from the same weights, so the model itself shows the change.
-            change: Vector = vectors[Part.MODEL] - self._state.initial[ME]
+            initial = self._state.exchanged.take(self._state.initial[ME])
+            change: Vector = vectors[Part.MODEL] - initial
             return change
         return vectors[part]
 
@@ -206,7 +209,7 @@ class NetworkRuntime(Runtime):
         values = self._bridge.ask_score(request.peers, request.metric, now.number)
         for scorer in request.peers:
             if scorer in values:
-                size = self._state.layout.num_bytes
+                size = self._state.exchanged.layout.num_bytes
                 now.exchanges.add("probe", scorer, ME, size, delivered=True)
         return {ME: {scorer: value for scorer, value in values.items() if not math.isnan(value)}}
 
@@ -224,7 +227,7 @@ class NetworkRuntime(Runtime):
         request = requests[ME]
         self._check_targets(now, ME, request)
         for receiver in self._bridge.push(request.peers, now.number):
-            size = self._state.layout.num_bytes
+            size = self._state.exchanged.layout.num_bytes
             now.exchanges.add("push", receiver, ME, size, delivered=True)
         return {}
 
@@ -256,6 +259,7 @@ class NetworkRuntime(Runtime):
         model = Model(
             {part: self._published(part).copy() for part in parts},
             self._bridge.to_ids(self._messages[ME]),
+            None if self._state.exchanged.is_whole else self._state.published[ME].copy(),
         )
         self._last_round = number
         self._bridge.publish(number, len(self._state.samples[ME].train), model)
@@ -263,12 +267,11 @@ class NetworkRuntime(Runtime):
     def _published(self, part: Part) -> Vector:
         published: Vector = self._state.published[ME]
         if part == Part.MODEL:
-            return published
+            return self._state.exchanged.take(published)
         start = self._state.untrained if part == Part.LAST_UPDATE else self._state.initial
         if start is None:
             raise RuntimeError(f"'{part.name}' was requested, but its starting point was not kept.")
-        change: Vector = published - start[ME]
-        return change
+        return self._state.exchanged.take(published - start[ME])
 
     def save(self) -> dict[str, Any]:
         """Return the state to keep between rounds, as plain data."""

@@ -105,6 +105,8 @@ class PeerRun:
         def fill(file: BinaryIO) -> str:
             state = run.state
             metadata = {"layout": state.layout.fingerprint}
+            if not state.build.frozen.is_empty:
+                metadata["frozen"] = state.build.frozen.digest
             write_tensors(file, {"best": state.best, "last": state.current}, metadata)
             return MODELS
 

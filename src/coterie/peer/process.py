@@ -18,7 +18,8 @@ import numpy as np
 
 from coterie.errors import ConfigError, Interrupted
 from coterie.learning.trainer_choice import Tell
-from coterie.models.layout import Layout
+from coterie.models.exchanged_part import ExchangedPart
+from coterie.models.shared_builder import SharedBuilder
 from coterie.peer.discovery.address_book import AddressBook
 from coterie.peer.discovery.discovery import Discovery
 from coterie.peer.event_loop_bridge import EventLoopBridge
@@ -79,19 +80,21 @@ class RunningPeer:
         self._identity = identity
         self._tell = tell
         self._data = read_local_data(config, folder)
-        self._build = model_builder(config.model, self._data, folder)
+        build = model_builder(config.model, self._data, folder)
+        self._build = SharedBuilder(build, config.seed)
         self._strategy = config.make_strategy()
         check_task(self._data, self._strategy)
         trust = TrustStore(folder)
         others = [peer for peer in config.roster if peer != identity.peer_id]
         self._address_book = AddressBook(identity, trust, others, config.network.breaker)
-        layout = Layout.of(self._build())
+        self._exchanged = ExchangedPart(self._build.layout, config.training.buffers)
         self._context = PeerContext(
             identity,
             trust,
             self._address_book,
-            layout,
+            self._exchanged.layout,
             config.network,
+            frozen_digest=self._build.frozen.digest,
             report_range=self._strategy.report_range,
             table_ranges=self._strategy.table_ranges,
         )
@@ -104,7 +107,9 @@ class RunningPeer:
             await self._take_part(stopped)
 
     async def _take_part(self, stopped: asyncio.Future[None]) -> None:
-        scorer = ModelScorer(self._data, self._build, self._config.training, self._tell)
+        scorer = ModelScorer(
+            self._data, self._build, self._config.training, self._tell, self._exchanged
+        )
         service = PeerService(
             scorer,
             answers_scores=self._strategy.asks_for_scores(),

@@ -17,6 +17,8 @@ class Reason(Enum):
     WRONG_VERSION = "wrong-version"
     WRONG_LAYOUT = "wrong-layout"
     """Another model: its layout hash differs."""
+    WRONG_FROZEN_PART = "wrong-frozen-part"
+    """The same layers, but other frozen parameters: their digest differs."""
     MALFORMED = "malformed"
     """Against the protocol: a header that is not JSON, a field out of range, a wrong name."""
     WRONG_NAMES = "wrong-names"

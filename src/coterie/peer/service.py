@@ -80,9 +80,12 @@ class PeerService(ServiceInterface):
 
     async def score(self, model: Vector, metric: str, round_number: int | None) -> float:
         """Score another peer's model on this peer's training data, of a round or of now."""
-        return await self._scorer.score(
-            model, metric, self._round if round_number is None else round_number
-        )
+        number = self._round if round_number is None else round_number
+        before = self._kept.get(number - 1)
+        if before is None and self._kept:
+            before = self._kept[max(self._kept)]
+        own = None if before is None else before.model.own
+        return await self._scorer.score(model, metric, number, own)
 
     @property
     def metrics(self) -> frozenset[str]:

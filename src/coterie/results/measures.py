@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 
 from coterie.errors import StorageError
 from coterie.experiments.run_folder import RunFolder
-from coterie.experiments.run_summary import RunSummary, known_mean, summarise
+from coterie.experiments.run_summary import RunSummary, summarise
+from coterie.runtime.round_metrics import known_mean
 from coterie.tasks.score import LOSS
 
 Measure: TypeAlias = Literal[

@@ -14,9 +14,10 @@ from coterie.experiments.published.published_table import (
     PublishedResult,
     PublishedTable,
 )
-from coterie.experiments.run_summary import RunSummary, known_mean
+from coterie.experiments.run_summary import RunSummary
 from coterie.results.published_comparison import describe_shortening
 from coterie.results.statistics import confidence_interval
+from coterie.runtime.round_metrics import known_mean
 
 MEAN, PRECISION, RECALL = "mean", "precision", "recall"
 NEIGHBOURS = (PRECISION, RECALL)

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from coterie.experiments.published.published_table import PublishedResult, PublishedTable
-from coterie.experiments.run_summary import RunSummary, known_mean
+from coterie.experiments.run_summary import RunSummary
+from coterie.runtime.round_metrics import known_mean
+from coterie.tasks import Score
 
 
 def _unpublished(result: PublishedResult) -> float | None:
@@ -51,8 +53,10 @@ def result_columns(
                 lambda result: result.deviation,
             )
         )
+    further = [_metric_column(each.score) for each in summaries[0].metrics]
     return [
         *found,
+        *further,
         Column(
             "models",
             lambda each: each.models_per_peer,
@@ -96,6 +100,16 @@ def _cluster_column(
         lambda each: each.cluster_means[number] * scale,
         lambda result: published.of_cluster(result, name) if published else None,
     )
+
+
+def _metric_column(score: Score) -> Column:
+    """Return the column of a further metric of the task; runs without it have none."""
+
+    def value(summary: RunSummary) -> float:
+        known = {each.score: each.mean for each in summary.metrics}
+        return known.get(score, math.nan) * score.scale
+
+    return Column(score.title, value)
 
 
 def mean_column(published: PublishedTable | None, scale: float) -> Column:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from coterie.experiments.run_summary import known_mean
+from coterie.runtime.round_metrics import known_mean
 
 TEST = "two-sided paired t-test"
 LEVELS = (0.001, 0.01, 0.05)

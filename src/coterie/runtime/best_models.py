@@ -11,7 +11,7 @@ from coterie.learning.trainer import Matrix
 from coterie.processes.shared_memory import shared_array
 from coterie.runtime.early_stopping import EarlyStopping
 from coterie.runtime.settings import BestRule, SimulationSettings
-from coterie.tasks import Score
+from coterie.tasks import Task
 
 Peers = npt.NDArray[np.int64]
 
@@ -20,13 +20,13 @@ class BestModels:
     """The best models (K, P), their validation, and their last test results."""
 
     def __init__(
-        self, rule: BestRule, settings: SimulationSettings, current: Matrix, score: Score
+        self, rule: BestRule, settings: SimulationSettings, current: Matrix, task: Task
     ) -> None:
         self.rule = rule
         self.models: Matrix = shared_array(current.shape, np.float32)
-        self.progress = EarlyStopping(settings, len(current), score)
-        self.tested = np.full((2, len(current)), np.nan)
-        """Losses and scores, (2, K); NaN: this model has not been tested yet."""
+        self.progress = EarlyStopping(settings, len(current), task.score)
+        self.tested = np.full((2 + len(task.metrics), len(current)), np.nan)
+        """Losses, scores and further metrics, (2 + M, K); NaN: not tested yet."""
         self.models[:] = current
 
     def reset(self, current: Matrix, round_number: int) -> None:

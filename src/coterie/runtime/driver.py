@@ -223,7 +223,8 @@ class Runtime(ABC):
                 if other == peer and samples is self._state.samples[peer].validation:
                     own.append(peer)  # may have been validated already
                     continue
-                jobs.append(EvaluateJob(self._model(now, peer, other), samples))
+                buffers = None if other == peer else self._state.local_buffers(peer)
+                jobs.append(EvaluateJob(self._model(now, peer, other), samples, buffers=buffers))
                 pairs.append((peer, other))
         pairs += [(peer, peer) for peer in own]
         results = [*self._state.trainer.evaluate(jobs), *self._state.validation(own)]

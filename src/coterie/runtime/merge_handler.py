@@ -73,8 +73,8 @@ class MergeHandler:
             self._state.record_validation(peer, trial[1])
 
     def _mix(self, mine: Matrix, peer: int, request: Merge | ValidateMerge) -> None:
-        """Replace a model (P,) by Σ weight·model, in the requested layers."""
-        for part in self._state.layout.last_layers(self._state.depth(request.last_layers)):
+        """Replace a model (P,) by Σ weight·model, in the requested layers; local buffers stay."""
+        for part in self._state.exchanged.slices(self._state.depth(request.last_layers)):
             mine[part] *= np.float32(request.weights.get(peer, 0.0))
             for other, weight in request.weights.items():
                 if other != peer:

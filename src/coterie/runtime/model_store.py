@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from torch import nn
 
 from coterie.attacks.poisoning import Poisoning
 from coterie.data.peer_datasets import PeerDatasets
@@ -21,10 +20,10 @@ from coterie.learning.trainer import (
     Trainer,
     Workspace,
 )
-from coterie.models.layout import Layout
-from coterie.models.vector import initial_vector
+from coterie.models.exchanged_part import ExchangedPart
+from coterie.models.shared_builder import SharedBuilder
 from coterie.processes.shared_memory import shared_array
-from coterie.randomness import Key, key_bits
+from coterie.randomness import Key
 from coterie.runtime.best_models import BestModels, Peers
 from coterie.runtime.early_stopping import EarlyStopping
 from coterie.runtime.round import Round
@@ -51,8 +50,7 @@ class ModelStore:
     def __init__(
         self,
         datasets: PeerDatasets,
-        build: Callable[[], nn.Module],
-        layout: Layout,
+        build: SharedBuilder,
         settings: SimulationSettings,
         make_trainer: Callable[[Workspace], Trainer],
         num_server_models: int = 0,
@@ -62,7 +60,9 @@ class ModelStore:
     ) -> None:
         self.datasets = datasets
         self.settings = settings
-        self.layout = layout
+        self.build = build
+        self.layout = layout = build.layout
+        self.exchanged = ExchangedPart(layout, settings.training.buffers)
         self.num_peers = datasets.num_peers
         # The key of a peer's random draws is its number, so that its start does not depend on the
         # number of peers. A real peer has its own key.
@@ -72,6 +72,7 @@ class ModelStore:
             layout.size,
             num_server_models,
             compares_bests=settings.compare_bests,
+            shared_bytes=build.frozen.num_bytes,
         )
         shape = (datasets.num_peers, layout.size)
         self.current: Matrix = shared_array(shape, np.float32)
@@ -94,9 +95,9 @@ class ModelStore:
         self._validated: dict[int, Evaluation] = {}
         """Validations of the present working models; see `forget_validation`."""
         common = settings.initialisation == "common"
-        self._initialise(self.current, build, self.keys, common=common)
+        self._initialise(self.current, self.keys, common=common)
         every = range(num_server_models)
-        self._initialise(self.server, build, every, common=common and not distinct_server_models)
+        self._initialise(self.server, every, common=common and not distinct_server_models)
         self._bests = self._make_bests(settings)
         self.restraint = Restraint(settings.training.epochs, datasets.num_peers)
         self.progress.never_stops = self.poisoning.peers
@@ -105,14 +106,10 @@ class ModelStore:
 
     def _make_bests(self, settings: SimulationSettings) -> dict[str, BestModels]:
         """Return the best models by the configured rule, and those by the other if compared."""
-        bests = {
-            "best": BestModels(settings.best, settings, self.current, self.datasets.task.score)
-        }
+        bests = {"best": BestModels(settings.best, settings, self.current, self.datasets.task)}
         if settings.compare_bests:
             other: BestRule = "trained" if settings.best == "any" else "any"
-            bests["other_best"] = BestModels(
-                other, settings, self.current, self.datasets.task.score
-            )
+            bests["other_best"] = BestModels(other, settings, self.current, self.datasets.task)
         self.workspace.matrices.update({name: each.models for name, each in bests.items()})
         return bests
 
@@ -126,18 +123,17 @@ class ModelStore:
         """The values of the best models, and which peers have stopped."""
         return self._bests["best"].progress
 
-    def _initialise(
-        self,
-        rows: Matrix,
-        build: Callable[[], nn.Module],
-        keys: Sequence[Key],
-        *,
-        common: bool,
-    ) -> None:
-        start = initial_vector(build, key_bits(self.settings.seed, "initial weights"))
+    def _initialise(self, rows: Matrix, keys: Sequence[Key], *, common: bool) -> None:
         for row, key in enumerate(keys):
-            bits = key_bits(self.settings.seed, "initial weights", key)
-            rows[row] = start if common else initial_vector(build, bits)
+            rows[row] = self.build.initial_vector(None if common else key)
+
+    def local_buffers(self, peer: int, matrix: str = "published") -> ModelReference | None:
+        """Return the model whose buffers a peer uses for other models; None: those of the others.
+
+        Its published model has the buffers of its last round, which also a real peer still has
+        when it is asked for a score while it trains.
+        """
+        return None if self.exchanged.is_whole else ModelReference(matrix, peer)
 
     def keep_for(self, metrics: frozenset[Metric]) -> None:
         """Copy the models that these metrics need."""
@@ -240,22 +236,27 @@ class ModelStore:
         """Test every best model on its peer's current data; unchanged ones only once."""
         for name, bests in self._bests.items():
             outdated = np.flatnonzero(np.isnan(bests.tested[0]) & ~self.poisoning.peers)
-            bests.tested[:, outdated] = self._evaluate(name, outdated, "test")
+            found = self._evaluations(name, outdated, "test", with_metrics=True)
+            bests.tested[:2, outdated] = mean_results(found)
+            for place, metric in enumerate(zip(*(each.metrics for each in found), strict=True), 2):
+                bests.tested[place, outdated] = metric
             suffix = "" if name == "best" else "_other"
             now.measures[f"test_loss{suffix}"][:] = bests.tested[0]
             now.measures[f"test_score{suffix}"][:] = bests.tested[1]
+        further = self._bests["best"].tested[2:].copy()
+        now.metrics = dict(zip(self._metric_names, further, strict=True))
 
     def validate_best(self) -> npt.NDArray[np.float64]:
         """Return validation losses and scores of the best models, (2, K)."""
         return self._evaluate("best", np.arange(self.num_peers), "validation")
 
-    def validate_untrained(self, build: Callable[[], nn.Module]) -> npt.NDArray[np.float64]:
+    def validate_untrained(self) -> npt.NDArray[np.float64]:
         """Return validation losses and scores of initial models, (2, K).
 
         They replace the working models.
         """
         common = self.settings.initialisation == "common"
-        self._initialise(self.current, build, self.keys, common=common)
+        self._initialise(self.current, self.keys, common=common)
         self._validated.clear()
         return mean_results(self.validation(range(self.num_peers)))
 
@@ -265,11 +266,22 @@ class ModelStore:
 
     def _evaluate(self, matrix: str, peers: Peers, part: Part) -> npt.NDArray[np.float64]:
         """Return mean losses and scores, (2, peers)."""
+        return mean_results(self._evaluations(matrix, peers, part))
+
+    def _evaluations(
+        self, matrix: str, peers: Peers, part: Part, *, with_metrics: bool = False
+    ) -> list[Evaluation]:
         jobs = [
-            EvaluateJob(ModelReference(matrix, int(peer)), getattr(self.samples[peer], part))
+            EvaluateJob(
+                ModelReference(matrix, int(peer)), getattr(self.samples[peer], part), with_metrics
+            )
             for peer in peers
         ]
-        return mean_results(self.trainer.evaluate(jobs))
+        return self.trainer.evaluate(jobs)
+
+    @property
+    def _metric_names(self) -> tuple[str, ...]:
+        return tuple(score.name for score in self.datasets.task.metrics)
 
     def save(self) -> dict[str, Any]:
         """Return what must survive between rounds; published models equal current ones then."""

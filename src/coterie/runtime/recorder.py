@@ -131,6 +131,13 @@ class Recorder:
         remove_files([whole])
 
 
+def write_tables(run: Path, tables: Mapping[str, pa.Table]) -> None:
+    """Write whole tables into the folder of a run; those without rows have no file."""
+    for name, table in tables.items():
+        if table.num_rows:
+            _write(run, f"{name}.parquet", table)
+
+
 def _write(folder: Path, name: str, table: pa.Table) -> None:
     write_atomically(folder, _filler(name, table))
 

@@ -56,6 +56,8 @@ class Round:
     """The ages of models in a real network; empty in a simulation."""
     listed: Columns = field(default_factory=dict)
     """A real peer's list of neighbours; empty in a simulation."""
+    metrics: dict[str, npt.NDArray[np.float64]] = field(default_factory=dict)
+    """The task's further metrics by name, (K,) each, in a round with a test; often empty."""
     efforts: Columns = field(default_factory=dict)
     """The times of a real peer in the round; empty in a simulation."""
     num_known: int = 0
@@ -81,7 +83,7 @@ class Round:
     def leave_out(self, poisoned: npt.NDArray[np.bool_]) -> None:
         """Mark poisoned peers (K,) and remove their measurements."""
         self.poisoned = poisoned
-        for values in self.measures.values():
+        for values in (*self.measures.values(), *self.metrics.values()):
             values[poisoned] = np.nan
 
     def tables(self) -> dict[str, Columns]:
@@ -93,11 +95,23 @@ class Round:
             "arrivals": self.arrivals,
             "listed_neighbours": self.listed,
             "efforts": self.efforts,
+            "test_metrics": self._further_metrics(),
         }
         return self._peers_and_exchanges() | {
             name: {"round": np.full(len(columns["peer"]), self.number, np.int32), **columns}
             for name, columns in optional.items()
             if columns and len(columns["peer"])
+        }
+
+    def _further_metrics(self) -> Columns:
+        count, names = len(self.online), list(self.metrics)
+        if not names:
+            return {}
+        return {
+            "peer": np.tile(np.arange(count, dtype=np.int32), len(names)),
+            "cluster": np.tile(self.clusters[:count].astype(np.int32), len(names)),
+            "metric": np.repeat(np.array(names, dtype=object), count),
+            "value": np.concatenate(list(self.metrics.values())),
         }
 
     def _peers_and_exchanges(self) -> dict[str, Columns]:

@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, Self
 
 import numpy as np
-from torch import nn
 
 from coterie.data.peer_datasets import PeerDatasets
 from coterie.errors import ConfigError
 from coterie.learning.trainer import Trainer, Workspace
 from coterie.learning.trainer_choice import Tell, make_trainer
-from coterie.models.layout import Layout
+from coterie.models.shared_builder import Build, SharedBuilder
 from coterie.randomness import Key
 from coterie.runtime.best_models import Peers
 from coterie.runtime.estimate_records import is_estimate_round
@@ -52,7 +51,7 @@ class RoundRunner:
     def __init__(
         self,
         datasets: PeerDatasets,
-        build: Callable[[], nn.Module],
+        build: Build | SharedBuilder,
         strategy: Strategy | ServerStrategy,
         settings: SimulationSettings,
         make_runtime: Callable[[ModelStore], AnyRuntime],
@@ -66,11 +65,10 @@ class RoundRunner:
         self.settings = settings
         self.next_round = 0
         self._tell = tell
-        self._build = build
+        self._build = SharedBuilder.of(build, settings.seed)
         self.state = ModelStore(
             datasets,
-            build,
-            Layout.of(build()),
+            self._build,
             settings,
             lambda workspace: self._make_trainer(workspace, threads),
             strategy.num_models(len(datasets.cluster_names))
@@ -168,13 +166,14 @@ class RoundRunner:
 
         They replace the working models, so this is for finished runs.
         """
-        return self.state.validate_untrained(self._build)
+        return self.state.validate_untrained()
 
     def save(self) -> dict[str, Any]:
         """Return the state that the rest of the run depends on, as plain data."""
         return {
             "next_round": self.next_round,
             "layout": self.state.layout.fingerprint,
+            "frozen": self._build.frozen.digest,
             "trainer": self.state.trainer.name,
             "state": self.state.save(),
             "runtime": self._runtime.save(),
@@ -185,6 +184,12 @@ class RoundRunner:
         if saved["layout"] != self.state.layout.fingerprint:
             raise ConfigError(
                 "The checkpoint is of another model. Use the model of that run, or start a new run."
+            )
+        # Checkpoints of earlier versions have no digest, and no frozen part.
+        if saved.get("frozen", "") != self._build.frozen.digest:
+            raise ConfigError(
+                "The checkpoint is of a model with other frozen parameters. Use the backbone of "
+                "that run, or start a new run."
             )
         before, now = saved["trainer"], self.state.trainer.name
         if before != now:

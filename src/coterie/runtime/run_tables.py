@@ -108,6 +108,7 @@ SCHEMAS = {
             ("wait_seconds", pa.float64()),
         ]
     ),
+    "test_metrics": pa.schema([*_WHO, ("metric", pa.string()), ("value", pa.float64())]),
     "timings": pa.schema(
         [("round", pa.int32()), ("wall_seconds", pa.float64()), ("cpu_seconds", pa.float64())]
     ),
@@ -175,17 +176,14 @@ def with_scores(table: pa.Table) -> pa.Table:
     return table
 
 
-def _open_file(path: Path) -> pa.BufferReader:
-    """Return the bytes of a file, in memory of Arrow.
+def _open_file(path: Path) -> pa.OSFile:
+    """Open a file with Arrow, which reads only the parts of it that it needs.
 
-    Opened here: Arrow would read a folder as a table, and cannot open names that are not text.
     Nothing of Python is handed over: Arrow's threads release it late, and the process would abort
-    (SIGABRT) if the interpreter had ended meanwhile.
+    (SIGABRT) if the interpreter had ended meanwhile. A name that is not text is passed as bytes.
     """
-    with path.open("rb") as file:
-        content = pa.allocate_buffer(os.fstat(file.fileno()).st_size)
-        num_read = file.readinto(memoryview(content))
-    return pa.BufferReader(content.slice(0, num_read))
+    with path.open("rb"):  # errors of Python have clear messages
+        return pa.OSFile(os.fsencode(path))
 
 
 def parts_of(run: Path, name: str) -> list[Path]:

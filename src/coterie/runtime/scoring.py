@@ -54,7 +54,11 @@ def _evaluate(state: ModelStore, pairs: Iterable[tuple[int, int]], known: KnownS
     """Evaluate the unknown models on their scorers' training data, all together."""
     new = [pair for pair in dict.fromkeys(pairs) if pair not in known]
     jobs = [
-        EvaluateJob(ModelReference("published", model), state.samples[scorer].train)
+        EvaluateJob(
+            ModelReference("published", model),
+            state.samples[scorer].train,
+            buffers=state.local_buffers(scorer),
+        )
         for model, scorer in new
     ]
     for pair, result in zip(new, state.trainer.evaluate(jobs), strict=True):
@@ -89,14 +93,13 @@ def _vector(state: ModelStore, peer: int, metric: Metric) -> Matrix:
     """Return the vector that is compared (P,): a published model's weights or its update."""
     published: Matrix = state.published[peer]
     if metric in ("cosine", "distance"):
-        return published
+        return state.exchanged.take(published)
     start = state.untrained if metric == "cosine-last-update" else state.initial
     if start is None:
         raise StrategyError(
             f"A strategy scored by '{metric}', which its required_metrics() must return."
         )
-    change: Matrix = published - start[peer]
-    return change
+    return state.exchanged.take(published - start[peer])
 
 
 def cosine(one: Matrix, other: Matrix, lengths: np.float64 | None = None) -> float:

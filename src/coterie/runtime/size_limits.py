@@ -26,12 +26,17 @@ def check_number_of_runs(count: int, what: str) -> None:
 
 
 def check_models(
-    num_peers: int, size: int, num_server_models: int = 0, *, compares_bests: bool = False
+    num_peers: int,
+    size: int,
+    num_server_models: int = 0,
+    *,
+    compares_bests: bool = False,
+    shared_bytes: int = 0,
 ) -> None:
-    """Refuse more models than fit into memory."""
+    """Refuse more models than fit into memory, beside a frozen part that all peers share."""
     per_peer = size * VALUE_BYTES * (MATRICES + compares_bests)
-    needed = per_peer * num_peers + size * VALUE_BYTES * num_server_models
-    fitting = _memory() // per_peer
+    needed = per_peer * num_peers + size * VALUE_BYTES * num_server_models + shared_bytes
+    fitting = max(_memory() - shared_bytes, 0) // per_peer
     advice = f"At most {fitting:,} such peers fit. Lower peers.count, or use a smaller model."
     if num_server_models * size * VALUE_BYTES > _memory():
         advice = "Lower the number of models of the server."

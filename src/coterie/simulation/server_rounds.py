@@ -33,6 +33,8 @@ class ServerRuntime:
     def __init__(self, state: ModelStore, strategy: ServerStrategy) -> None:
         self._state = state
         self.strategy = strategy
+        self._pooled: set[int] = set()
+        """Models that were trained on pooled data in this round, with their buffers."""
 
     def start(self, now: Round) -> None:
         """Run round 0: all clients validate the untrained models."""
@@ -40,6 +42,7 @@ class ServerRuntime:
 
     def run(self, now: Round) -> None:
         """Run one round."""
+        self._pooled.clear()
         plan = self.strategy.round(
             Server(
                 round=now.number,
@@ -86,11 +89,11 @@ class ServerRuntime:
         return None
 
     def _train_clients(self, now: Round, request: TrainClients) -> dict[int, float]:
-        state, size = self._state, self._state.layout.num_bytes
+        state, size = self._state, self._state.exchanged.layout.num_bytes
         jobs, clients = [], []
         for client, model in request.models.items():
             if request.already_there or self._download(now, client):
-                state.current[client] = state.server[model]
+                self._give(client, model)
                 clients.append(client)
                 jobs.append(
                     TrainJob(
@@ -120,7 +123,11 @@ class ServerRuntime:
         }
         reached = [client for client in request.clients if all(arrived[client])]
         jobs = [
-            EvaluateJob(ModelReference("server", model), state.samples[client].train)
+            EvaluateJob(
+                ModelReference("server", model),
+                state.samples[client].train,
+                buffers=state.local_buffers(client, "current"),
+            )
             for client in reached
             for model in models
         ]
@@ -133,19 +140,21 @@ class ServerRuntime:
     def _download(self, now: Round, client: int) -> bool:
         """Send a client one model; return whether it arrived."""
         delivered = self._state.network.draw_delivery(client)
-        size = self._state.layout.num_bytes
+        size = self._state.exchanged.layout.num_bytes
         now.exchanges.add("download", client, SERVER, size, delivered)
         return delivered
 
     def _aggregate(self, request: Aggregate) -> None:
         target = self._state.server[request.model]
-        target[:] = 0
-        for client, weight in request.weights.items():
-            target += np.float32(weight) * self._state.current[client]
+        for part in self._state.exchanged.slices():
+            target[part] = 0
+            for client, weight in request.weights.items():
+                target[part] += np.float32(weight) * self._state.current[client][part]
 
     def _train_pooled(self, now: Round, request: TrainPooled) -> None:
         state = self._state
         jobs = []
+        self._pooled.update(request.pools)
         for model, peers in request.pools.items():
             rows = np.concatenate([state.samples[peer].train.rows() for peer in peers])
             pool = state.samples[peers[0]].train.pool
@@ -161,10 +170,17 @@ class ServerRuntime:
         for peers, loss in zip(request.pools.values(), losses, strict=True):
             state.record_training_losses(now, dict.fromkeys(peers, loss))
 
+    def _give(self, client: int, model: int) -> None:
+        """Give a client a model of the server; a client with local buffers keeps them."""
+        layout, exchanged = self._state.layout, self._state.exchanged
+        has_buffers = model in self._pooled
+        for part in layout.last_layers(None) if has_buffers else exchanged.slices():
+            self._state.current[client][part] = self._state.server[model][part]
+
     def _finish(self, now: Round, peers: Peers) -> None:
         """Give each peer its server model, and validate it."""
         for peer in peers:
             model = self.strategy.model_of(int(peer), self._truth(now.truth))
-            self._state.current[peer] = self._state.server[model]
+            self._give(int(peer), model)
         self._state.forget_validation(peers)
         self._state.validate_trained(now, peers)

@@ -106,7 +106,7 @@ class PeerRuntime(Runtime):
         if not now.online[other]:
             return False
         delivered = self._state.network.draw_delivery(asker)
-        size = self._state.layout.num_bytes + extra_bytes
+        size = self._state.exchanged.layout.num_bytes + extra_bytes
         now.exchanges.add(kind, receiver, sender, size, delivered)
         return delivered
 
@@ -115,7 +115,7 @@ class PeerRuntime(Runtime):
         for peer, request in requests.items():
             self._check_targets(now, peer, request)
             offers = []
-            updates = self._state.layout.num_bytes * self._num_updates(peer)
+            updates = self._state.exchanged.layout.num_bytes * self._num_updates(peer)
             for sender in request.peers:
                 beside = updates + message_bytes(self._messages[sender])
                 if self._transmit(now, "fetch", peer, peer, sender, beside):

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from coterie.reports.comparison_tables import UNKNOWN, TextRow, TextTable
+from coterie.reports.comparison_tables import UNFINISHED, UNKNOWN, TextRow, TextTable
 from coterie.results.statistics import (
     TEST,
     confidence_interval,
@@ -126,15 +126,17 @@ def sheet(found: Sequence[StudyResult], group: str, number: Number) -> TextTable
 
     def cell(key: tuple[str, str]) -> str:
         text = _cell(*number.over_seeds(values[key]), number.form)
-        fewer = f" ({len(values[key])} of {most})" if 0 < len(values[key]) < most else ""
+        fewer = UNFINISHED if 0 < len(values[key]) < most else ""
         return f"{text}{'*' if key in best else ''}{fewer}"
 
     rows = [
         TextRow((name, *(cell((name, setting)) for setting in settings))) for name in strategies
     ]
-    notes = ("* the best of its column",) if number.has_best else ()
+    notes = ["* the best of its column"] if number.has_best else []
+    if any(UNFINISHED in text for row in rows for text in row.cells):
+        notes.append(f"{UNFINISHED} fewer than {most} seeds")
     header = ("strategy", *(_titled(known, setting) for setting in settings))
-    return TextTable(f"{group}: {number.title}", header, tuple(rows), notes)
+    return TextTable(f"{group}: {number.title}", header, tuple(rows), tuple(notes))
 
 
 def advantage_sheet(found: Sequence[StudyResult], group: str) -> TextTable:

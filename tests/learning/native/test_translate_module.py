@@ -252,7 +252,7 @@ REFUSED = {
     "parameter without a layer": (Scaled, "'scale' is not"),
     "returns a pair": (Pair, "does not return the result"),
     "only one layer": (lambda: nn.Linear(6, 2), "not a supported operation|on one result"),
-    "frozen": (frozen, "not trained"),
+    "frozen": (frozen, "frozen"),
     "batch normalisation of another shape": (
         lambda: nn.Sequential(
             nn.Conv2d(1, 2, 3), nn.BatchNorm1d(2), nn.Flatten(), nn.Linear(32, 2)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from coterie.errors import ConfigError, StorageError
-from coterie.experiments.config import CONFIG, RunConfig, read_config
+from coterie.experiments.config import CONFIG, RunConfig, read_config, require_files
 from coterie.experiments.experiment_file import EXPERIMENT, read_experiment_file
 from coterie.experiments.presets.preset import Preset, Variant
 from coterie.experiments.user_strategies import check_known
@@ -43,6 +43,7 @@ def saved_preset(path: Path) -> Preset:
 def _labelled(path: Path) -> RunConfig:
     """Read a configuration; without a label, the strategy's name is the label."""
     config = read_config(path)
+    require_files(config)
     check_known(config.strategy["name"], path.parent, f"coterie run {path}")
     if "label" in config.model_fields_set:
         return config

@@ -115,7 +115,7 @@ class NativeTrainer(Trainer):
 
     def _train(self, jobs: Sequence[TrainJob]) -> list[float]:
         orders = [_as_rows(job.samples.rows()[batch_order(job)]) for job in jobs]
-        models = [self._model(job.model) for job in jobs]
+        models = [self._address(self.workspace.model(job.model), job.model) for job in jobs]
         calls = (TrainCall * len(jobs))(
             *(
                 TrainCall(
@@ -150,10 +150,12 @@ class NativeTrainer(Trainer):
         calls = (EvaluateCall * len(jobs))()
         parts = []
         start = 0
+        models: list[Matrix] = []  # copies are kept until the library has read them
         for call, job in zip(calls, jobs, strict=True):
+            models.append(self.workspace.evaluated(job, self.layout))
             part = slice(start, start + len(job.samples))
             call.data = ctypes.pointer(self._pools[job.samples.pool])
-            call.model = self._model(job.model)
+            call.model = self._address(models[-1], job.model)
             call.rows = address(rows[id(job.samples)])
             call.num_samples = len(job.samples)
             call.losses = address(losses) + start * losses.itemsize
@@ -192,9 +194,8 @@ class NativeTrainer(Trainer):
             self._task, job, torch.from_numpy(outputs), torch.from_numpy(targets), losses
         )
 
-    def _model(self, reference: ModelReference) -> int:
+    def _address(self, row: Matrix, reference: ModelReference) -> int:
         """Return the address of a model."""
-        row = self.workspace.model(reference)
         shape = (self.layout.size,)
         if row.shape != shape or row.dtype != np.float32 or not row.flags.c_contiguous:
             raise ConfigError(

@@ -22,7 +22,7 @@ MOST_RETRIES = 2
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 1.0
 _SILENCE = (Reason.UNREACHABLE, Reason.LATE)
-_NO_FAILURE = (Reason.WRONG_LAYOUT, Reason.OUTDATED)
+_NO_FAILURE = (Reason.WRONG_LAYOUT, Reason.WRONG_FROZEN_PART, Reason.OUTDATED)
 """Refusals of a peer that works well otherwise."""
 
 

@@ -37,6 +37,8 @@ class PeerContext:
     """The range of the reports that the strategy accepts."""
     table_ranges: Mapping[str, Range] = field(default_factory=dict)
     """The tables that the strategy reads in messages, with the range of their values."""
+    frozen_digest: str = ""
+    """The digest of the model's frozen part; empty if nothing is frozen."""
 
     def __post_init__(self) -> None:
         self.payload_cache = PayloadCache(self.layout, self.encodings, self.table_ranges)

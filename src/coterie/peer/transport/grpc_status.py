@@ -20,6 +20,7 @@ CODES = {
     Reason.LATE: grpc.StatusCode.DEADLINE_EXCEEDED,
     Reason.WRONG_VERSION: grpc.StatusCode.FAILED_PRECONDITION,
     Reason.WRONG_LAYOUT: grpc.StatusCode.FAILED_PRECONDITION,
+    Reason.WRONG_FROZEN_PART: grpc.StatusCode.FAILED_PRECONDITION,
     Reason.NOT_WANTED: grpc.StatusCode.FAILED_PRECONDITION,
     Reason.OUTDATED: grpc.StatusCode.FAILED_PRECONDITION,
     # Not UNAVAILABLE: the peer that says so is reachable, another one is not.

@@ -20,6 +20,8 @@ class Hello:
 
     peer_id: PeerKey
     layout: str
+    frozen: str
+    """The digest of the frozen part; empty if nothing is frozen."""
     instance: bytes
     encodings: frozenset[Encoding]
     address: wire.SignedAddress
@@ -36,6 +38,7 @@ def make_hello(context: PeerContext) -> wire.HelloMessage:
         largest_payload=len(Part) * (layout.num_bytes + 2**20),
         encodings=sorted(context.encodings),  # type: ignore[arg-type]
         address=context.address_book.my_record,
+        frozen=bytes.fromhex(context.frozen_digest) or None,
     )
 
 
@@ -45,6 +48,7 @@ def read_hello(message: wire.HelloMessage) -> Hello:
     return Hello(
         peer_id=message.peer_id.hex(),
         layout=message.layout.hex(),
+        frozen=message.frozen.hex(),
         instance=message.instance,
         encodings=frozenset(Encoding(each) for each in message.encodings if each in known),
         address=message.address,

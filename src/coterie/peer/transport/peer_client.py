@@ -210,6 +210,9 @@ class PeerClient:
         """Return the best encoding that both peers use."""
         if hello.layout != self._context.layout.fingerprint:
             raise Refused(Reason.WRONG_LAYOUT, "it trains another model")
+        if hello.frozen != self._context.frozen_digest:
+            detail = "its model has other frozen parameters, such as another backbone"
+            raise Refused(Reason.WRONG_FROZEN_PART, detail)
         return max(hello.encodings & self._context.encodings, default=Encoding.FLOAT32)
 
     async def _offer(

@@ -160,6 +160,7 @@ BOUNDS: Mapping[str, Mapping[str, Rule | ListRule]] = {
         "largest_payload": Unchecked("informative: the receiver's layout decides about a payload"),
         "encodings": ListRule(Unchecked("unknown ones are ignored"), 0, MOST_ENCODINGS),
         "address": NestedMessage(),
+        "frozen": DIGEST,
     },
     "SignedAddress": {
         "record": LengthRange(1, LARGEST_RECORD_BYTES),

@@ -42,3 +42,5 @@ class Model:
 
     vectors: Mapping[Part, Vector]
     message: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    own: Vector | None = None
+    """This peer's whole model, if its buffers are local; never sent."""

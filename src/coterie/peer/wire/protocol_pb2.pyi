@@ -39,7 +39,7 @@ LAST_UPDATE: Part
 TOTAL_UPDATE: Part
 
 class HelloMessage(_message.Message):
-    __slots__ = ("version", "peer_id", "layout", "instance", "largest_payload", "encodings", "address")
+    __slots__ = ("version", "peer_id", "layout", "instance", "largest_payload", "encodings", "address", "frozen")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     PEER_ID_FIELD_NUMBER: _ClassVar[int]
     LAYOUT_FIELD_NUMBER: _ClassVar[int]
@@ -47,6 +47,7 @@ class HelloMessage(_message.Message):
     LARGEST_PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     ENCODINGS_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    FROZEN_FIELD_NUMBER: _ClassVar[int]
     version: int
     peer_id: bytes
     layout: bytes
@@ -54,7 +55,8 @@ class HelloMessage(_message.Message):
     largest_payload: int
     encodings: _containers.RepeatedScalarFieldContainer[Encoding]
     address: SignedAddress
-    def __init__(self, version: _Optional[int] = ..., peer_id: _Optional[bytes] = ..., layout: _Optional[bytes] = ..., instance: _Optional[bytes] = ..., largest_payload: _Optional[int] = ..., encodings: _Optional[_Iterable[_Union[Encoding, str]]] = ..., address: _Optional[_Union[SignedAddress, _Mapping]] = ...) -> None: ...
+    frozen: bytes
+    def __init__(self, version: _Optional[int] = ..., peer_id: _Optional[bytes] = ..., layout: _Optional[bytes] = ..., instance: _Optional[bytes] = ..., largest_payload: _Optional[int] = ..., encodings: _Optional[_Iterable[_Union[Encoding, str]]] = ..., address: _Optional[_Union[SignedAddress, _Mapping]] = ..., frozen: _Optional[bytes] = ...) -> None: ...
 
 class SignedAddress(_message.Message):
     __slots__ = ("record", "signature")

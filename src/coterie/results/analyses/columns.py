@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from coterie.experiments.run_summary import known_mean
+from coterie.runtime.round_metrics import known_mean
 
 Columns: TypeAlias = dict[str, npt.NDArray[Any]]
 Mask: TypeAlias = npt.NDArray[np.bool_]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from torch import nn
@@ -118,7 +120,7 @@ def _peer_data(number: int, peer: PeerArgument) -> PeerData:
         return peer
     if isinstance(peer, tuple | list) and len(peer) == len(PARTS):
         return PeerData(*peer)
-    if isinstance(peer, tuple) and len(peer) == 2 and not isinstance(peer[0], tuple | list):
+    if isinstance(peer, tuple) and len(peer) == 2 and not all(map(_is_pair, peer)):
         return PeerData(train=peer)
     if isinstance(peer, Mapping) and set(peer) == set(PARTS):
         return PeerData(**peer)
@@ -127,6 +129,10 @@ def _peer_data(number: int, peer: PeerArgument) -> PeerData:
         "Each part is a pair (inputs, targets). A tuple of the three parts works too, a dict with "
         "their names, and a single pair (inputs, targets)."
     )
+
+
+def _is_pair(part: Any) -> bool:
+    return isinstance(part, tuple) and len(part) == 2
 
 
 def check_task_argument(task: TaskArgument) -> Task | None:
@@ -139,6 +145,17 @@ def check_task_argument(task: TaskArgument) -> Task | None:
             "name of a loss, or a function that returns one loss per sample."
         )
     return Task(task)
+
+
+def check_out(out: object, *, resume: bool) -> Path | None:
+    """Return the folder of a run; None if it has none."""
+    if out is None:
+        if resume:
+            raise ConfigError("resume=True needs the folder of the run: out='runs/mine'.")
+        return None
+    if not isinstance(out, str | os.PathLike):
+        raise ConfigError(f"out is {_describe(out)}, but must be the path of a folder.")
+    return Path(out).expanduser()
 
 
 def check_threads(threads: int | None, default: int) -> int:

@@ -10,7 +10,9 @@ from small_runs import CLASSES, FEATURES, classify, small_module
 from torch import nn
 
 import coterie
-import coterie.api
+import coterie.api.callbacks
+import coterie.api.result
+import coterie.api.run_simulation
 import coterie.data.peer_arrays
 
 
@@ -31,7 +33,12 @@ def run(build=small_module, strategy="local") -> coterie.Result:
     return coterie.simulate(build, peers(), strategy, SHORT, threads=1)
 
 
-PUBLIC = (coterie.api, coterie.data.peer_arrays)
+PUBLIC = (
+    coterie.api.callbacks,
+    coterie.api.result,
+    coterie.api.run_simulation,
+    coterie.data.peer_arrays,
+)
 
 
 EXAMPLES = [each for each in examples(*PUBLIC) if "load_run" not in each.name]
