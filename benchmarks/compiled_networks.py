@@ -12,7 +12,7 @@ import argparse
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -57,7 +57,7 @@ class Bag(nn.Module):
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         """Map (N, words) to (N, classes) scores."""
-        return self.head(F.relu(self.hidden(self.table(tokens).mean(dim=1))))
+        return cast(torch.Tensor, self.head(F.relu(self.hidden(self.table(tokens).mean(dim=1)))))
 
 
 def resnet_8() -> nn.Module:
@@ -143,9 +143,12 @@ def torch_training(network: Network, pool: Pool) -> Callable[[], int]:
     inputs, targets = torch.from_numpy(pool.only_inputs), torch.from_numpy(pool.targets)
 
     def train() -> int:
-        for batch in torch.randperm(len(inputs)).split(BATCH):
+        order = torch.randperm(len(inputs))
+        for start in range(0, len(inputs), BATCH):
+            batch = order[start : start + BATCH]
             optimizer.zero_grad()
-            F.cross_entropy(module(inputs[batch]), targets[batch]).backward()
+            loss = F.cross_entropy(module(inputs[batch]), targets[batch])
+            loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
         return len(inputs)
 
