@@ -161,7 +161,7 @@ def random_pool(network: Network) -> Pool:
     sizes = (network.samples, *network.shape)
     targets = rng.integers(0, CLASSES, network.samples)
     if network.reads_tokens:
-        return Pool(rng.integers(0, TOKENS, sizes), targets)
+        return Pool(rng.zipf(1.2, sizes) % TOKENS, targets)  # as often as words of texts
     return Pool(rng.standard_normal(sizes, dtype=np.float32), targets)
 
 
