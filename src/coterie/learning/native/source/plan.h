@@ -5,6 +5,7 @@
 #include "dense_convolution.h"
 #include "memory.h"
 #include "network.h"
+#include "shared_gradients.h"
 #include "winograd.h"
 
 static int is_sound(const Operation *o)
@@ -150,8 +151,8 @@ static int reserve_tensor(Network *n, Tensor *t)
     if (!small_product(padded_height(t), padded_width(t), t->channels)) return 0;
     if (!small_product(num_values(t), n->num_groups, 1)) return 0;
     t->value = reserve(n, num_values(t) * LANES * n->num_groups);
-    t->gradient = reserve(n, num_values(t) * LANES * n->num_groups);
-    return t->value && t->gradient;
+    if (n->is_plain) t->gradient = reserve(n, num_values(t) * LANES * n->num_groups);
+    return t->value && (t->gradient || !n->is_plain);
 }
 
 /* The memory of a convolution for its backward pass. */
@@ -259,11 +260,6 @@ static int reserve_scratch(Network *n)
 /* The step that is `back` steps before number `i`; -1: the input; less: there is none. */
 static int32_t step_before(int32_t i, int32_t back) { return back < 1 || back > i + 1 ? -2 : i - back; }
 
-static Tensor *output_of(Network *n, int32_t step)
-{
-    return step < 0 ? &n->first : &n->steps[step].out;
-}
-
 /* Find what each step reads; return 0 if something is not there. */
 static int connect(Network *n, const Operation *operations)
 {
@@ -327,6 +323,7 @@ static int lay_out(Network *n, const Operation *operations)
         if (s->is.kind == ADD) s->other = *output_of(n, s->second);
         if (!reserve_tensor(n, &s->out) || !reserve_step(n, s) || !fits(s)) return 0;
     }
+    if (!n->is_plain && !share_gradients(n)) return 0;
     const Tensor *last = &n->steps[n->num_steps - 1].out;
     n->num_outputs = (int32_t)last->channels;
     return last->height == 1 && last->width == 1 && reserve_scratch(n) &&
