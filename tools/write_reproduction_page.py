@@ -181,8 +181,12 @@ def _variants(found: Sequence[Reproduction], rows: Sequence[ReproducedNumber]) -
 
 
 def _of_papers() -> list[str]:
-    """Return the presets of papers, without those of the bundled digits."""
-    return [name for name, preset in PRESETS.items() if preset.config.data.datasets != ("digits",)]
+    """Return the presets of papers, without those of the bundled digits and of natural data."""
+    return [
+        name
+        for name, preset in PRESETS.items()
+        if preset.config.data.datasets != ("digits",) and preset.config.data.files is None
+    ]
 
 
 def _all_commands() -> str:

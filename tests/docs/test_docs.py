@@ -23,6 +23,7 @@ from typer.main import get_command
 from coterie.cli.main import app
 from coterie.experiments.config import parse_change
 from coterie.experiments.presets import find_preset
+from coterie.experiments.presets.own_files import is_own_data
 
 NEW_STRATEGY = ROOT / "docs" / "add-a-strategy.md"
 NEW_SHIFT = ROOT / "docs" / "own-shift.md"
@@ -43,6 +44,7 @@ LEFT = {
     "README.md": ["runs/mine/random-seed0/summary.json"],
     "docs/add-a-strategy.md": ["runs/mine/first-order-seed0/summary.json"],
     "docs/own-model-and-data.md": ["runs/mine/oracle-seed0/summary.json"],
+    "docs/own-files.md": ["runs/future/kin-seed0/summary.json", "crops.html"],
     "docs/own-shift.md": ["negatives.html"],
     "docs/peers.md": ["alice/run/models.safetensors", "swarm.html"],
     "docs/reading-a-report.md": ["report.html", "figures/curves-test.pdf"],
@@ -103,7 +105,7 @@ def check_command(name: str, arguments: list[str]) -> None:
         return
     given = command.make_context(name, arguments).params
     # Names in capitals stand for whatever the reader has.
-    if "preset" in given and not given["preset"].isupper():
+    if "preset" in given and not given["preset"].isupper() and not is_own_data(given["preset"]):
         # Strategies of a reader's own file are run where the page's blocks are.
         own = given.get("strategy_file")
         labels = given["strategy"].split(",") if given["strategy"] and not own else None

@@ -212,9 +212,34 @@ def test_a_file_that_cannot_be_used(tmp_path, text, parts):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("text", ["{}", "{}:Mine"])
+def test_a_file_can_be_named_among_the_strategies(file, tmp_path, text):
+    words = ("--strategy", f"local,{text.format(file)}", "--out", tmp_path / "out")
+    done = coterie("run", "digits", *RUN, *words)
+    assert done.code == 0, done.err
+    names = [run.config.label for run in Experiment.open(tmp_path / "out").runs]
+    assert names == ["local", "mine"]
+
+
+def test_real_peers_load_no_file(file):
+    answer = coterie("swarm", "--strategy", file)
+    refused(answer, 2, f"coterie run --strategy {file}")
+
+
+def test_a_package_makes_its_strategies_known(file, tmp_path, monkeypatch):
+    """An entry point, as `pip install` leaves it on the path."""
+    about = tmp_path / "farms-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Name: farms\nVersion: 1.0\n")
+    entries = "[coterie.strategies]\nmine = my_strategy:Mine\nold = my_strategy:Gone\n"
+    (about / "entry_points.txt").write_text(entries)
+    monkeypatch.syspath_prepend(tmp_path)
+    done = coterie("run", "digits", *RUN, "--strategy", "mine", "--out", tmp_path / "out")
+    assert done.code == 0, done.err
+    assert "'old' of my_strategy:Gone cannot be loaded" in done.err
+
+
 def test_a_file_is_no_strategy(file, tmp_path):
-    answer = coterie("run", "digits", "--strategy", file, "--out", tmp_path / "out")
-    refused(answer, 2, f"--strategy-file {file}")
     refused(coterie("run", "digits", "--strategy-file", "mine"), 2, "mine is not a Python file")
     refused(
         coterie("run", "digits", "--strategy-file", f"{file}:Nope"),

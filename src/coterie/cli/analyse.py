@@ -43,9 +43,10 @@ def analyse(
     from coterie.results.read_runs import label_runs
 
     analyses = choose_analyses(only)
-    results, missing = analyse_runs(label_runs(Experiment.open(folder)), analyses, window)
+    runs = label_runs(Experiment.open(folder))
+    results, missing = analyse_runs(runs, analyses, window)
     if only and missing:
-        reasons = [f"{analysis.name}: {analysis.missing}" for analysis in missing]
+        reasons = [f"{analysis.name}: {analysis.why_missing(runs)}" for analysis in missing]
         raise ConfigError(f"Cannot analyse {folder}.\n" + "\n".join(reasons))
     target = target or folder / "analyses"
     save_details(results, target, as_csv=as_csv)
@@ -55,5 +56,5 @@ def analyse(
     for result in results:
         out.print(console_table(result))
     for analysis in missing:
-        out.print(f"{analysis.name}: {analysis.missing}", style="dim", highlight=False)
+        out.print(f"{analysis.name}: {analysis.why_missing(runs)}", style="dim", highlight=False)
     print_result(f"The tables of all rounds are in {target}")

@@ -13,6 +13,7 @@ def list_everything() -> None:
     from coterie.experiments.config import LINEAR
     from coterie.experiments.presets import PRESETS
     from coterie.models.architectures import ARCHITECTURES
+    from coterie.models.fitting_models import FITTING
     from coterie.strategies import STRATEGIES
     from coterie.studies.study_list import STUDIES
 
@@ -25,6 +26,10 @@ def list_everything() -> None:
             {
                 name: f"{model.num_parameters:>10,} parameters: {model.summary}"
                 for name, model in ARCHITECTURES.items()
+            }
+            | {
+                name: f"{'as needed':>10} parameters: {about}"
+                for name, (_, about) in FITTING.items()
             },
         ),
         (
@@ -33,6 +38,7 @@ def list_everything() -> None:
                 **{name: entry.title for name, entry in DATASETS.items()},
                 LINEAR: "Linear regression on 10 features, generated",
                 "FILE.npz": "Your own data: train_images, train_labels, test_images, test_labels",
+                "TABLE.csv": "Your own data, whose owners a column names: coterie run TABLE.csv",
             },
         ),
     ):

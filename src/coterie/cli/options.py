@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from coterie.errors import ConfigError
+
+if TYPE_CHECKING:
+    from coterie.experiments.config import RunConfig
 
 DataRoot = Annotated[
     Path | None, typer.Option(help="Folder with local copies of datasets.", show_default=False)
@@ -57,6 +60,14 @@ Preset = Annotated[
     str,
     typer.Argument(help="A preset of `coterie list`, a config.yaml, or the folder of a run."),
 ]
+PresetOrData = Annotated[
+    str,
+    typer.Argument(
+        metavar="PRESET",
+        help="A preset of `coterie list`, a config.yaml, the folder of a run, or your own data: a "
+        "table (.csv, .csv.gz, .parquet), a .npz file, or a folder of images.",
+    ),
+]
 Rounds = Annotated[int | None, typer.Option(min=0, help="Rounds after the initial training.")]
 Changes = Annotated[
     list[str] | None,
@@ -74,6 +85,62 @@ Scale = Annotated[
     typer.Option(
         help="The part of the rounds and peers to run, above 0 and at most 1, for a quick test. "
         "Settings that count rounds or peers shrink too. --rounds, --peers and --set come after it."
+    ),
+]
+PeersBy = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="Of a table: whose row it is.", show_default=False),
+]
+LabelColumn = Annotated[
+    str | None,
+    typer.Option("--label", metavar="COLUMN", help="Of a table: what to predict."),
+]
+FeatureColumns = Annotated[
+    str | None,
+    typer.Option(
+        "--features",
+        metavar="A,B…",
+        help="Of a table: what to predict from. Default: all other columns.",
+        show_default=False,
+    ),
+]
+IgnoredColumns = Annotated[
+    str | None,
+    typer.Option("--ignore", metavar="A,B…", help="Of a table: columns that are not used."),
+]
+TimeColumns = Annotated[
+    str | None,
+    typer.Option(
+        "--time",
+        metavar="COLUMN",
+        help="Of a table: the time, or year,month,day… Peers train on the past and are tested on "
+        "what comes next.",
+        show_default=False,
+    ),
+]
+Windows = Annotated[
+    int | None,
+    typer.Option(
+        help="With --time: the number of windows.", show_default="10, fewer if there are few rows"
+    ),
+]
+MinRows = Annotated[
+    int | None,
+    typer.Option(
+        help="Of your own data: peers with fewer rows are left out; with --time, in each window.",
+        show_default="20; 10 in each window",
+    ),
+]
+ImageSize = Annotated[
+    int | None,
+    typer.Option(help="Of a folder of images: their size in pixels.", show_default="32"),
+]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE.py:FUNCTION",
+        help="A model of `coterie list`, or a function that returns yours. Its code is executed.",
+        show_default=False,
     ),
 ]
 Peers = Annotated[int | None, typer.Option(help="The number of peers.")]
@@ -156,6 +223,18 @@ def collect_changes(
     return changes
 
 
+def check_scalable(config: RunConfig, peers: int | None, scale: float) -> None:
+    """Refuse another number of peers where each peer is that of a file."""
+    if config.data.files is None:
+        return
+    for option, value in (("--peers", peers), ("--scale", scale)):
+        if value not in (None, 1.0):
+            raise ConfigError(
+                f"{option} {value}: the peers are those of {config.data.files.path.name}. Use "
+                "--rounds for a quick test."
+            )
+
+
 def new_folder(name: str) -> Path:
     """Return a new output folder in runs/."""
     base = Path("runs") / f"{name}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
@@ -168,10 +247,22 @@ def new_folder(name: str) -> Path:
 
 
 def named_strategies(strategy: str | None) -> list[str] | None:
-    """Return the names in a comma-separated list."""
+    """Return the names in a comma-separated list; strategies in files are loaded."""
+    from coterie.experiments.user_strategies import load_named
+
+    return load_named(label.strip() for label in strategy.split(",")) if strategy else None
+
+
+def simulated_only(strategy: str | None, command: str) -> str | None:
+    """Return the names of strategies; refuse files, which only simulations can load."""
     if strategy and ".py" in strategy:
         raise ConfigError(
-            f"--strategy {strategy}: this is a file. Load it with --strategy-file {strategy}, and "
-            "choose its strategies by their names."
+            f"--strategy {strategy}: {command} cannot load a strategy from a file. Simulate it "
+            f"with coterie run --strategy {strategy}."
         )
-    return [label.strip() for label in strategy.split(",")] if strategy else None
+    return strategy
+
+
+def listed(text: str | None) -> tuple[str, ...] | None:
+    """Return the names in a comma-separated list of columns."""
+    return tuple(name.strip() for name in text.split(",")) if text else None

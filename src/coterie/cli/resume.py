@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from coterie.cli.options import Log, SideBySide, StrategyFiles, Threads
+from coterie.cli.console import print_message
+from coterie.cli.options import Log, Model, SideBySide, StrategyFiles, Threads
 from coterie.cli.show_run import note_how_to_continue, run_and_show
 from coterie.cli.swarm import run_swarm
 from coterie.cli.watch import Watch, show_live
@@ -16,6 +17,7 @@ from coterie.cli.watch import Watch, show_live
 def resume(
     folder: Annotated[Path, typer.Argument(help="The output folder of `coterie run`.")],
     strategy_file: StrategyFiles = None,
+    model: Model = None,
     threads: Threads = None,
     side_by_side: SideBySide = None,
     log: Log = None,
@@ -23,8 +25,12 @@ def resume(
 ) -> None:
     """Continue an interrupted experiment, with the same results as without the interruption."""
     from coterie.experiments.experiment import Experiment
-    from coterie.experiments.user_strategies import load_strategies
+    from coterie.experiments.user_models import load_model
+    from coterie.experiments.user_strategies import load_installed, load_strategies
 
+    load_installed(print_message)
+    if model:
+        load_model(model)
     load_strategies(strategy_file)
     with note_how_to_continue(folder), show_live(folder, live):
         experiment = Experiment.open(folder)

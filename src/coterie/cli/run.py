@@ -7,11 +7,18 @@ from coterie.cli.options import (
     Changes,
     DataRoot,
     Device,
+    FeatureColumns,
     FirstSeedOrOwn,
+    IgnoredColumns,
+    ImageSize,
+    LabelColumn,
     Log,
+    MinRows,
+    Model,
     Out,
     Peers,
-    Preset,
+    PeersBy,
+    PresetOrData,
     Rounds,
     Scale,
     SeedsOrOwn,
@@ -19,8 +26,12 @@ from coterie.cli.options import (
     Strategies,
     StrategyFiles,
     Threads,
+    TimeColumns,
     Trainer,
+    Windows,
+    check_scalable,
     collect_changes,
+    listed,
     named_strategies,
     new_folder,
 )
@@ -30,7 +41,16 @@ from coterie.errors import ConfigError
 
 
 def run(
-    preset: Preset = "digits",
+    preset: PresetOrData = "digits",
+    peers_by: PeersBy = None,
+    label: LabelColumn = None,
+    features: FeatureColumns = None,
+    ignore: IgnoredColumns = None,
+    time: TimeColumns = None,
+    windows: Windows = None,
+    min_rows: MinRows = None,
+    image_size: ImageSize = None,
+    model: Model = None,
     strategy: Strategies = None,
     strategy_file: StrategyFiles = None,
     seed: FirstSeedOrOwn = None,
@@ -51,12 +71,27 @@ def run(
     """Run an experiment: several strategies on the same data, with the same initial weights."""
     from coterie.experiments.config import check_sizes
     from coterie.experiments.experiment import Experiment
-    from coterie.experiments.presets import find_preset
-    from coterie.experiments.user_strategies import load_strategies
+    from coterie.experiments.presets.choose_preset import choose_preset
+    from coterie.experiments.presets.own_files import FileOptions
+    from coterie.experiments.user_models import load_model
+    from coterie.experiments.user_strategies import load_installed, load_strategies
 
+    load_installed(print_message)
     own = load_strategies(strategy_file)
-    chosen = find_preset(preset)
+    own_model = load_model(model) if model else None
+    options = FileOptions(
+        peers_by,
+        label,
+        listed(features),
+        listed(ignore),
+        listed(time),
+        windows,
+        min_rows,
+        image_size,
+    )
+    chosen = choose_preset(preset, options, own_model, data_root, print_message)
     changes = collect_changes(rounds, peers, data_root, trainer, device, change)
+    check_scalable(chosen.config, peers, scale)
     labels = named_strategies(strategy) or chosen.labels_with(own)
     configs = chosen.runs(labels, chosen.choose_seeds(seed, seeds), changes, scale=scale)
     if any(config.runtime == "network" for config in configs):

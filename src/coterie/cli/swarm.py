@@ -26,6 +26,7 @@ from coterie.cli.options import (
     collect_changes,
     named_strategies,
     new_folder,
+    simulated_only,
 )
 from coterie.cli.show_run import note_how_to_continue, show_results_after
 from coterie.cli.watch import Watch, show_live
@@ -58,10 +59,11 @@ def swarm(
     from coterie.experiments.presets import find_preset
     from coterie.swarm.check_settings import adapt_all_for_real_peers
 
+    labels = named_strategies(simulated_only(strategy, "coterie swarm"))
     chosen = find_preset(preset)
     changes = collect_changes(rounds, peers, data_root, trainer, device, change)
     numbers = chosen.choose_seeds(seed, seeds)
-    configs = chosen.runs(named_strategies(strategy), numbers, changes, scale=scale)
+    configs = chosen.runs(labels, numbers, changes, scale=scale)
     configs, notes = adapt_all_for_real_peers(configs, network, own_pace=own_pace)
     check_sizes(configs)
     for note in [*chosen.describe_lowered_options(configs), *notes]:

@@ -24,6 +24,7 @@ from coterie.cli.options import (
     StrategyFiles,
     Threads,
     Trainer,
+    check_scalable,
     collect_changes,
     named_strategies,
     new_folder,
@@ -69,12 +70,14 @@ def sweep(
     from coterie.experiments.experiment import Experiment
     from coterie.experiments.experiment_file import SweepGrid
     from coterie.experiments.presets import find_preset
-    from coterie.experiments.user_strategies import load_strategies
+    from coterie.experiments.user_strategies import load_installed, load_strategies
 
+    load_installed(print_message)
     own = load_strategies(strategy_file)
     chosen = find_preset(preset)
     labels = named_strategies(strategy) or chosen.labels_with(own)
     changes = collect_changes(rounds, peers, data_root, trainer, device, change)
+    check_scalable(chosen.config, peers, scale)
     varied = sweep_grid.parse_vary(vary, changes)
     numbers = chosen.choose_seeds(seed, seeds)
     configs, names = sweep_grid.plan_sweep(chosen, labels, numbers, changes, varied, scale)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import tokenize
 import zipfile
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,15 +37,15 @@ _ARRAY_MAGIC = b"\x93NUMPY"
 def read_npz(path: Path) -> Dataset:
     """Return the dataset in a file; without test arrays, a fifth is held out for test."""
     arrays = _load(path)
-    inputs = _inputs(_required(arrays, _TRAIN_INPUTS, path), f"{path}, training inputs")
-    targets = _targets(_required(arrays, _TRAIN_TARGETS, path), f"{path}, training targets")
+    inputs = as_inputs(_required(arrays, _TRAIN_INPUTS, path), f"{path}, training inputs")
+    targets = as_targets(_required(arrays, _TRAIN_TARGETS, path), f"{path}, training targets")
     if len(inputs) != len(targets):
         raise DataError(f"{path}: {len(inputs)} training inputs but {len(targets)} targets.")
     # Before the hold-out, so that errors number samples as in the file.
     check_samples(f"{path}, training data", inputs, targets)
     if any(key in arrays for key in (*_TEST_INPUTS, *_TEST_TARGETS)):
-        test_inputs = _inputs(_required(arrays, _TEST_INPUTS, path), f"{path}, test inputs")
-        test_targets = _targets(_required(arrays, _TEST_TARGETS, path), f"{path}, test targets")
+        test_inputs = as_inputs(_required(arrays, _TEST_INPUTS, path), f"{path}, test inputs")
+        test_targets = as_targets(_required(arrays, _TEST_TARGETS, path), f"{path}, test targets")
     else:
         train, test = _holdout(targets, "npz-test", path.name)
         test_inputs, test_targets = inputs[test], targets[test]
@@ -56,7 +56,7 @@ def read_npz(path: Path) -> Dataset:
             f"test data has {test_inputs.dtype} inputs and {test_targets.dtype} targets. Store "
             "both parts with the same types."
         )
-    classes = _class_names(arrays, targets, test_targets, path)
+    classes = name_classes(arrays, targets, test_targets, path)
     return Dataset(path.stem, inputs, targets, test_inputs, test_targets, classes)
 
 
@@ -68,8 +68,8 @@ def read_peer(path: Path) -> PeerData:
     if any(key in arrays for key in (*_VALIDATION_INPUTS, *_VALIDATION_TARGETS)):
         where = f"{path}, validation"
         held_out = (
-            _inputs(_required(arrays, _VALIDATION_INPUTS, path), f"{where} inputs"),
-            _targets(_required(arrays, _VALIDATION_TARGETS, path), f"{where} targets"),
+            as_inputs(_required(arrays, _VALIDATION_INPUTS, path), f"{where} inputs"),
+            as_targets(_required(arrays, _VALIDATION_TARGETS, path), f"{where} targets"),
         )
     else:
         train, validation = _holdout(targets, "npz-validation", path.name)
@@ -83,11 +83,21 @@ def read_peer(path: Path) -> PeerData:
 
 
 def _load(path: Path) -> Arrays:
-    """Return the accepted arrays of the file; others are not read."""
+    """Return the arrays of a dataset; others are not read."""
     accepted = {
         *(*_TRAIN_INPUTS, *_TRAIN_TARGETS, *_VALIDATION_INPUTS, *_VALIDATION_TARGETS),
         *(*_TEST_INPUTS, *_TEST_TARGETS, *_CLASSES),
     }
+    return load_arrays(path, accepted, (_TRAIN_INPUTS, _TRAIN_TARGETS))
+
+
+def load_arrays(
+    path: Path, accepted: Collection[str], required: Sequence[tuple[str, ...]]
+) -> Arrays:
+    """Return the accepted arrays of a file; others are not read.
+
+    Of each group of names in `required` the file must have one.
+    """
     try:
         expected = "a .npz archive of plain (not object) numpy arrays"
         # Opened here, because numpy leaves a damaged archive open.
@@ -103,7 +113,7 @@ def _load(path: Path) -> Arrays:
                 sizes = {each.filename: each.file_size for each in archive.zip.infolist()}
                 check_unpacked(path, sum(sizes.get(f"{name}.npy", 0) for name in wanted))
                 arrays = {name: archive[name] for name in wanted}
-                _require_training_data(arrays, archive.files, path)
+                _check_required(arrays, required, archive.files, path)
     except tokenize.TokenError as problem:
         raise DataError(f"{path} is damaged: an array's header is malformed.") from problem
     for name, array in arrays.items():
@@ -115,8 +125,10 @@ def _load(path: Path) -> Arrays:
     return arrays
 
 
-def _require_training_data(arrays: Arrays, found: Collection[str], path: Path) -> None:
-    for accepted in (_TRAIN_INPUTS, _TRAIN_TARGETS):
+def _check_required(
+    arrays: Arrays, required: Sequence[tuple[str, ...]], found: Collection[str], path: Path
+) -> None:
+    for accepted in required:
         if not any(name in arrays for name in accepted):
             raise DataError(
                 f"{path} has no array named {' or '.join(accepted)}; one of them is required."
@@ -143,7 +155,7 @@ def _required(arrays: Arrays, accepted: tuple[str, ...], path: Path) -> npt.NDAr
     )
 
 
-def _inputs(array: npt.NDArray[Any], where: str) -> Inputs:
+def as_inputs(array: npt.NDArray[Any], where: str) -> Inputs:
     """Return images as (n, C, H, W); other float samples keep their shape."""
     is_uint8 = array.dtype == np.uint8
     if not is_uint8 and array.dtype.kind != "f":
@@ -163,7 +175,7 @@ def _inputs(array: npt.NDArray[Any], where: str) -> Inputs:
     return np.ascontiguousarray(array) if is_uint8 else _float32(array)
 
 
-def _targets(array: npt.NDArray[Any], where: str) -> Targets:
+def as_targets(array: npt.NDArray[Any], where: str) -> Targets:
     """Return labels or values (n,)."""
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -194,7 +206,7 @@ def _holdout(
     return random_holdout(len(targets), random)
 
 
-def _class_names(
+def name_classes(
     arrays: Arrays, targets: Targets, test_targets: Targets, path: Path
 ) -> tuple[str, ...]:
     listed = arrays.get("classes")

@@ -10,6 +10,9 @@ import numpy.typing as npt
 from coterie.data.pools import PeerSamples, Pool
 from coterie.tasks import Task
 
+NO_CLUSTERS = ("all peers",)
+"""The names of clusters where nobody knows which peers are similar."""
+
 
 class PeerDatasets(ABC):
     """The data of all peers of a runtime. `pools` hold the samples; each peer has views of them."""
@@ -22,9 +25,14 @@ class PeerDatasets(ABC):
     task: Task
     is_classification: bool
     """Whether targets are class numbers."""
+    peer_names: tuple[str, ...] = ()
+    """The names of the peers; empty if they have only numbers."""
     has_true_clusters = True
     """False for a real peer, whose `clusters` are only a placeholder."""
     pools: list[Pool]
+
+    def detach(self) -> None:  # noqa: B027 — most data never change, so there is nothing to do
+        """After a fork, stop sharing what a new step overwrites."""
 
     @abstractmethod
     def step_of(self, round_number: int) -> int:

@@ -14,11 +14,16 @@ from torch import nn
 from coterie.data.dataset_catalogue import load_dataset
 from coterie.data.drift import Drift, NoDrift
 from coterie.data.labelled_dataset import Dataset
+from coterie.data.own_files.load import load_own_files
+from coterie.data.own_files.owned_peers import OwnedPeers
+from coterie.data.own_files.settings import OwnFiles
+from coterie.data.peer_datasets import PeerDatasets
 from coterie.data.scenario import PeerSettings, Scenario
 from coterie.data.shifts import NoShift, Shift
 from coterie.data.synthetic import linear_regression
 from coterie.errors import ConfigError, suggest
-from coterie.models.architectures import architecture, check_fits
+from coterie.models.architectures import Architecture, check_fits
+from coterie.models.fitting_models import find_architecture
 from coterie.models.imagenet import load_imagenet_weights
 from coterie.runtime.settings import SimulationSettings
 from coterie.runtime.size_limits import ROW_BYTES, check_epochs, check_memory, check_models
@@ -62,6 +67,8 @@ class DataSettings(Settings):
     """Folder with local copies; default: COTERIE_DATA or ~/.cache/coterie/data."""
     noise: float = Field(3.0, ge=0)
     """The standard deviation of ε, for linear-regression only."""
+    files: OwnFiles | None = None
+    """Files with the data of each peer, instead of datasets; see docs/own-files.md."""
 
     @field_validator("datasets")
     @classmethod
@@ -80,6 +87,9 @@ class ModelSettings(Settings):
     """One of the models of `coterie list`."""
     pretrained: AbsolutePath | None = None
     """The official ImageNet weights file, for resnet-18 only."""
+    input_shape: tuple[int, ...] | None = None
+    """The shape of a sample, only for models that are built to fit the data: small-mlp, small-cnn
+    and your own."""
 
 
 class SwarmSettings(Settings):
@@ -169,7 +179,7 @@ def check_size(config: RunConfig, strategy: Strategy | ServerStrategy) -> None:
     """Refuse a run whose models, data or order of samples do not fit into memory."""
     peers = config.peers
     servers = strategy.num_models(1) if isinstance(strategy, ServerStrategy) else 0
-    size = architecture(config.model.name).num_parameters
+    size = find_model(config).num_parameters
     check_models(peers.count, size, servers, compares_bests=config.compare_bests)
     steps = config.drift.num_steps(config.rounds)
     check_memory(
@@ -193,19 +203,62 @@ def read_config(path: Path) -> RunConfig:
     return read_settings(RunConfig, path, SAVED)
 
 
+def find_model(config: RunConfig) -> Architecture:
+    """Return the configured architecture."""
+    return find_architecture(config.model.name, config.model.input_shape)
+
+
 def build_model(config: RunConfig, num_outputs: int) -> nn.Module:
     """Return a new module of the configured architecture."""
-    module = architecture(config.model.name).build(num_outputs)
+    module = find_model(config).build(num_outputs)
     if config.model.pretrained is not None:
         load_imagenet_weights(config.model.pretrained, module)
     return module
 
 
-def make_scenario(config: RunConfig) -> Scenario:
+def make_datasets(config: RunConfig) -> PeerDatasets:
     """Return the data of a run: which peer has which data, and when they change."""
     require_files(config)
+    return make_scenario(config) if config.data.files is None else load_peers(config)
+
+
+def load_peers(config: RunConfig) -> OwnedPeers:
+    """Return the peers of a run on a user's own files."""
+    if config.data.files is None:
+        raise ConfigError("data.files is not set, so there are no files with the data of peers.")
+    for name, setting in (("shift", config.shift), ("drift", config.drift)):
+        if setting.kind != "none":
+            raise ConfigError(
+                f"{name}.kind = {setting.kind}: the peers of {config.data.files.path.name} have "
+                f"their own data. Remove {name}."
+            )
+    peers = load_own_files(
+        config.data.files,
+        config.data.root,
+        rounds=config.rounds,
+        seed=config.seed,
+        task=config.task,
+    )
+    if (expected := peer_settings(peers)) != config.peers:
+        raise ConfigError(
+            f"The settings of peers do not fit {config.data.files.path.name}: its peers give "
+            f"{expected.count} peers with {expected.train_size} training and "
+            f"{expected.validation_size} validation samples on average. These settings come from "
+            "the file: leave out --peers, and name columns and windows with coterie run FILE."
+        )
+    return peers
+
+
+def peer_settings(peers: OwnedPeers) -> PeerSettings:
+    """Return the number of peers of files, and the mean sizes of their data."""
+    train, validation = peers.sizes
+    return PeerSettings(count=peers.num_peers, train_size=train, validation_size=validation)
+
+
+def make_scenario(config: RunConfig) -> Scenario:
+    """Return the data of a run on datasets, which are divided among the peers."""
     sources = [_source(config, name, n) for n, name in enumerate(config.data.datasets)]
-    check_fits(architecture(config.model.name), sources[0].shape)
+    check_fits(find_model(config), sources[0].shape)
     concepts = config.shift.concepts(sources, config.seed)
     return Scenario(
         sources,

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 
 from coterie.data.peer_datasets import PeerDatasets
-from coterie.data.scenario import Scenario
 from coterie.errors import Interrupted, StorageError
 from coterie.experiments.config import RunConfig, build_model
 from coterie.experiments.run_folder import SUMMARY, RunFolder, write_models
@@ -32,7 +31,7 @@ from coterie.tasks import Score
 
 def execute(
     run: RunFolder,
-    scenario: Callable[[], Scenario],
+    scenario: Callable[[], PeerDatasets],
     *,
     threads: int,
     on_round: Callable[[RoundMetrics], None] | None = None,
@@ -50,6 +49,7 @@ def execute(
             return
         config, world = run.config, scenario()
         run.write_cluster_names(world.cluster_names)
+        run.write_peer_names(world.peer_names)
         run.write_score(world.task.score)
         recorder = Recorder(run.folder)
         with simulation_of(config, world, threads=threads, tell=tell) as simulation:

@@ -18,13 +18,14 @@ from typing import Any
 
 import psutil
 
-from coterie.data.scenario import Scenario
+from coterie.data.peer_datasets import PeerDatasets
 from coterie.errors import ConfigError, CoterieError, Interrupted, StorageError
 from coterie.experiments.config import (
     CONFIG,
     RunConfig,
     build_model,
-    make_scenario,
+    find_model,
+    make_datasets,
     read_config,
     scenario_key,
 )
@@ -40,10 +41,10 @@ from coterie.experiments.failures import Failures, how_to_continue, resume_comma
 from coterie.experiments.parallel_runs import ParallelRuns, ParentLink
 from coterie.experiments.run_folder import RunFolder
 from coterie.experiments.run_summary import RunSummary
+from coterie.experiments.user_models import check_model_known, report_changed_model
 from coterie.experiments.user_strategies import check_strategies
 from coterie.learning.parallel_trainer import can_fork
 from coterie.learning.trainer_choice import Tell, check_training, load_before_fork
-from coterie.models.architectures import architecture
 from coterie.processes.signals import stop_by_signal
 from coterie.runtime.round_metrics import RoundMetrics
 from coterie.simulation.simulation import check_simulation
@@ -78,7 +79,7 @@ class Experiment:
         self.grid = grid
         self.was_asked_to_stop = False
         """Whether Ctrl-C came during the last run, so that the caller should start nothing more."""
-        self._scenario: tuple[str, Scenario] | None = None
+        self._scenario: tuple[str, PeerDatasets] | None = None
 
     @classmethod
     def create(
@@ -173,6 +174,9 @@ class Experiment:
         waiting = [run for run in self.runs if run.read_summary() is None]
         strategies = {run.folder: run.config.strategy["name"] for run in waiting}
         check_strategies(strategies, resume_command(self.folder), tell)
+        for run in waiting:
+            check_model_known(run.config.model.name, run.folder, resume_command(self.folder))
+            report_changed_model(run.config.model.name, run.folder, tell)
         failures = Failures(self.folder, len(self.runs), len(waiting))
         callbacks = Callbacks(
             on_round or (lambda run, metrics: None), on_end or (lambda run: None), tell
@@ -279,7 +283,7 @@ class Experiment:
             if stopped or (self.was_asked_to_stop and failures.num_not_started):
                 raise Interrupted(f"Stopped by {asked_to_stop.by}; all runs are saved.")
 
-    def _prepare_to_fork(self, config: RunConfig) -> Scenario:
+    def _prepare_to_fork(self, config: RunConfig) -> PeerDatasets:
         """Load in this process the data and code that forked runs can share."""
         world = self._scenario_of(config)
         module = build_model(config, world.num_outputs)
@@ -300,12 +304,12 @@ class Experiment:
                 strategy = make_strategy(config.strategy["name"], config.strategy_options())
                 check_simulation(world, strategy, config)
 
-    def _scenario_of(self, config: RunConfig) -> Scenario:
+    def _scenario_of(self, config: RunConfig) -> PeerDatasets:
         """Return the data of a run; they are reused if the last run had the same."""
         key = scenario_key(config)
         if self._scenario is None or self._scenario[0] != key:
             self._scenario = None  # free the old one before the new one is made
-            self._scenario = (key, make_scenario(config))
+            self._scenario = (key, make_datasets(config))
         return self._scenario[1]
 
 
@@ -323,14 +327,14 @@ def _new_runs(folder: Path, names: Sequence[str], configs: Sequence[RunConfig]) 
 
 
 def _execute_in_worker(
-    run: RunFolder, world: Scenario | None, threads: int, folder: Path, link: ParentLink
+    run: RunFolder, world: PeerDatasets | None, threads: int, folder: Path, link: ParentLink
 ) -> None:
     """Execute a run in a worker process; `world` is shared with other processes, or None."""
     if world is not None:
         world.detach()
     execute(
         run,
-        lambda: make_scenario(run.config) if world is None else world,
+        lambda: make_datasets(run.config) if world is None else world,
         threads=threads,
         on_round=link.send,
         tell=link.send,
@@ -341,7 +345,7 @@ def _execute_in_worker(
 
 def _model_bytes(config: RunConfig) -> int:
     """Return the approximate memory of a run's models: five matrices K×P of float32."""
-    return 5 * 4 * config.peers.count * architecture(config.model.name).num_parameters
+    return 5 * 4 * config.peers.count * find_model(config).num_parameters
 
 
 def _data_and_model(config: RunConfig) -> str:

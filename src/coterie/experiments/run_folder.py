@@ -4,7 +4,9 @@ RUN/config.yaml         the full resolved configuration
 RUN/software.json       the versions of the software
 RUN/started.json        the time and the command of the start
 RUN/strategy.json       the file of the strategy, if it is not one of Coterie's
+RUN/model.json          the file of the model, if it is not one of Coterie's
 RUN/clusters.json       the names of the true clusters
+RUN/peers.json          the names of the peers, if a file names them
 RUN/score.json          what is measured, such as accuracy
 RUN/*.parquet           the tables (in parts, in folders of the same names, until it has finished)
 RUN/checkpoints/        the newest two checkpoints, until it has finished
@@ -39,6 +41,7 @@ from coterie.experiments.provenance import (
 )
 from coterie.experiments.recorded_tables import RecordedTables
 from coterie.experiments.run_summary import RunSummary, summarise
+from coterie.experiments.user_models import write_model_origin
 from coterie.experiments.user_strategies import write_origin
 from coterie.models.layout import Layout
 from coterie.models.vector import FlatModule
@@ -50,7 +53,7 @@ from coterie.strategies.server.server_strategy import ServerStrategy
 from coterie.tasks.score import ACCURACY, MSE, Score
 
 SUMMARY, MODELS = "summary.json", "models.safetensors"
-CLUSTERS, SCORE = "clusters.json", "score.json"
+CLUSTERS, SCORE, PEERS = "clusters.json", "score.json", "peers.json"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,12 +87,18 @@ class RunFolder:
         make_folder(self.folder)
         write_text(self.folder / CONFIG, config_to_yaml(self.config))
         write_origin(self.folder, self.config.strategy["name"])
+        write_model_origin(self.folder, self.config.model.name)
         write_text(self.folder / SOFTWARE, json.dumps(software_versions(), indent=2))
         write_start(self.folder)
 
     def write_cluster_names(self, names: Sequence[str]) -> None:
         """Write the names of the true clusters."""
         write_text(self.folder / CLUSTERS, json.dumps(names))
+
+    def write_peer_names(self, names: Sequence[str]) -> None:
+        """Write the names of the peers, if they have names."""
+        if names:
+            write_text(self.folder / PEERS, json.dumps(names, ensure_ascii=False))
 
     def write_score(self, score: Score) -> None:
         """Write what the run measures."""
@@ -120,6 +129,17 @@ class RunFolder:
         except (StorageError, ValidationError):
             raise StorageError(f"{path} is damaged. Resume the run to write it again.") from None
 
+    @cached_property
+    def peer_names(self) -> tuple[str, ...]:
+        """The names of the peers by their numbers, where a file names them; otherwise empty."""
+        path = self.folder / PEERS
+        if not path.exists():
+            return ()
+        try:
+            return TypeAdapter(tuple[str, ...]).validate_json(read_small(path))
+        except (StorageError, ValidationError):
+            raise StorageError(f"{path} is damaged. Resume the run to write it again.") from None
+
     @property
     def seed(self) -> int:
         """The seed of all random draws of the run."""
@@ -129,6 +149,11 @@ class RunFolder:
     def num_peers(self) -> int:
         """The number of peers, K."""
         return self.config.peers.count
+
+    @property
+    def has_clusters(self) -> bool:
+        """Whether it is known which peers are similar; not if each has data of its own."""
+        return self.config.data.files is None
 
     @property
     def is_finished(self) -> bool:
@@ -303,6 +328,8 @@ class RunFolder:
         """Return the number of outputs, from the size of the models: each output adds equally."""
         config = _without_weights(self.config)
         one, two = (Layout.of(build_model(config, outputs)).size for outputs in (1, 2))
+        if one == two:  # a user's own model, which does not ask for its number of outputs
+            return 1
         outputs, rest = divmod(self.models.shape[1] - one, two - one)
         if rest or outputs < 0:
             raise StorageError(

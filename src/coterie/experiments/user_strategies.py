@@ -1,27 +1,25 @@
-"""Strategies from a user's Python file.
+"""Strategies from a user's Python file, or from an installed package.
 
 RUN/strategy.json  the class and file of a run's strategy, if it is not one of Coterie's
 
-A file is loaded only if the user names it, never because a run folder names it.
+A file is loaded only if the user names it, never because a run folder names it. A package makes its
+strategies known by entry points of the group `coterie.strategies`.
 """
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
 import inspect
 import json
 import shlex
-import sys
-import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
-from types import ModuleType
 
 from pydantic import TypeAdapter, ValidationError
 
 from coterie.errors import ConfigError, StorageError
+from coterie.experiments.user_code import CodeOrigin, code_origin, is_file_name, read_file_name
 from coterie.storage.files import explain_errors, write_text
 from coterie.strategies import STRATEGIES
 from coterie.strategies.server.server_strategy import ServerStrategy
@@ -29,20 +27,16 @@ from coterie.strategies.strategy import Strategy
 
 ORIGIN = "strategy.json"
 OPTION = "--strategy-file"
+ENTRY_POINTS = "coterie.strategies"
+"""The group of entry points by which a package makes strategies known."""
 StrategyClass = type[Strategy] | type[ServerStrategy]
 
 
-@dataclass(frozen=True)
-class Origin:
+@dataclass(frozen=True, kw_only=True)
+class Origin(CodeOrigin):
     """Where the class of a strategy is defined."""
 
     strategy: str
-    module: str
-    qualified_name: str
-    file: str | None
-    """None if it is not in a file, such as in a notebook."""
-    sha256: str | None
-    """Of the file, when the run was started."""
 
 
 def origin_of(name: str) -> Origin | None:
@@ -50,12 +44,7 @@ def origin_of(name: str) -> Origin | None:
     kind = STRATEGIES[name]
     if kind.__module__.partition(".")[0] == "coterie":
         return None
-    try:
-        file = Path(inspect.getfile(kind)).resolve()
-        digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    except (TypeError, OSError):
-        return Origin(name, kind.__module__, kind.__qualname__, None, None)
-    return Origin(name, kind.__module__, kind.__qualname__, str(file), digest)
+    return Origin(strategy=name, **asdict(code_origin(kind)))
 
 
 def write_origin(folder: Path, name: str) -> None:
@@ -117,13 +106,26 @@ def load_strategies(files: Iterable[str] | None) -> list[str]:
     return [name for file in files or () for name in _load(file)]
 
 
+def load_named(labels: Iterable[str]) -> list[str]:
+    """Return the names of strategies; those given as FILE.py or FILE.py:CLASS are loaded."""
+    return [name for label in labels for name in (_load(label) if is_file_name(label) else [label])]
+
+
+def load_installed(tell: Callable[[str], None]) -> None:
+    """Load the strategies of installed packages; report those that cannot be loaded."""
+    for point in entry_points(group=ENTRY_POINTS):
+        try:
+            kind = point.load()
+            if not _is_user_strategy(kind):
+                raise TypeError(f"{point.value} is not a strategy class with a name")
+            _register(kind, point.value)
+        except Exception as error:  # whatever the code of another package raises
+            tell(f"The strategy '{point.name}' of {point.value} cannot be loaded: {error}")
+
+
 def _load(text: str) -> list[str]:
-    file, _, wanted = text.rpartition(":") if ".py:" in text else (text, "", "")
-    path = Path(file).expanduser()
-    if path.suffix != ".py" or not path.is_file():
-        what = "is not a Python file" if path.suffix != ".py" else "does not exist"
-        raise ConfigError(f"{OPTION} {text}: {path} {what}. Give FILE.py, or FILE.py:CLASS.")
-    contents = vars(_import_file(path.resolve())).values()
+    named = read_file_name(OPTION, text, "FILE.py, or FILE.py:CLASS")
+    contents, wanted = vars(named.load()).values(), named.wanted
     found = {kind.__name__: kind for kind in contents if _is_user_strategy(kind)}
     if wanted:
         found = {name: kind for name, kind in found.items() if name == wanted}
@@ -135,32 +137,6 @@ def _load(text: str) -> list[str]:
     for kind in found.values():
         _register(kind, text)
     return [kind.name for kind in found.values()]
-
-
-def _import_file(path: Path) -> ModuleType:
-    """Import a file as a module; its folder is on the path, as with `python FILE`."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise ConfigError(f"{OPTION} {path}: this is not a Python file.")
-    module = importlib.util.module_from_spec(spec)
-    if str(path.parent) not in sys.path:
-        sys.path.insert(0, str(path.parent))
-    before = sys.modules.get(path.stem)
-    if before is not None and getattr(before, "__file__", None) != str(path):
-        raise ConfigError(
-            f"{OPTION} {path}: another module has the name {path.stem}. Rename the file."
-        )
-    sys.modules[path.stem] = module
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        del sys.modules[path.stem]
-        (*_, last) = traceback.extract_tb(error.__traceback__)
-        line = error.lineno if isinstance(error, SyntaxError) else last.lineno
-        raise ConfigError(
-            f"{OPTION} {path}: loading it failed in line {line}: {type(error).__name__}: {error}"
-        ) from None
-    return module
 
 
 def _is_user_strategy(kind: object) -> bool:

@@ -19,7 +19,7 @@ from coterie.results.measures import (
 )
 from coterie.results.published_comparison import compare_with_published
 from coterie.results.read_runs import Runs
-from coterie.results.result_columns import Column, result_columns
+from coterie.results.result_columns import Column, mean_column, result_columns
 from coterie.results.statistics import (
     Difference,
     confidence_interval,
@@ -125,7 +125,7 @@ def _compared(
         chosen,
         entries[0].summary.score,
         tuple(column.title for column in columns),
-        columns[len(entries[0].summary.cluster_names)].title,
+        mean_column(published.table if published else None, 1.0).title,
         tuple(_lines(by_label, columns, against, published)),
         against,
         published,

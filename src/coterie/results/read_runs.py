@@ -272,4 +272,4 @@ def _name_clusters(runs: Sequence[RunFolder]) -> list[RunFolder]:
 
 
 def _data(config: RunConfig) -> str:
-    return repr((config.data.datasets, config.shift, config.peers.count))
+    return repr((config.data.datasets, config.data.files, config.shift, config.peers.count))

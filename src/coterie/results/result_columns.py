@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from coterie.data.peer_datasets import NO_CLUSTERS
 from coterie.experiments.published.published_table import PublishedResult, PublishedTable
 from coterie.experiments.run_summary import RunSummary
 from coterie.runtime.round_metrics import known_mean
@@ -37,13 +38,14 @@ def result_columns(
 ) -> list[Column]:
     """Return the columns of the final table; shares are in percent.
 
+    Where no clusters are known, there is only the mean.
+
     The mean is over peers, or over clusters if the published mean is.
     """
     scale = summaries[0].score.scale
-    clusters = [
-        _cluster_column(n, summaries, published, scale)
-        for n in range(len(summaries[0].cluster_names))
-    ]
+    names = summaries[0].cluster_names
+    numbers = range(0 if names == NO_CLUSTERS else len(names))
+    clusters = [_cluster_column(n, summaries, published, scale) for n in numbers]
     found = [*clusters, mean_column(published, scale)]
     if published and any(result.deviation is not None for result in published.results.values()):
         found.append(

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from coterie.simulation.simulation import Simulation
-from coterie.tasks.score import ACCURACY, MAE, MSE, Score
+from coterie.tasks.score import ACCURACY, MAE, MSE, RMSE, Score
 
 DEVIATIONS = 2.0
 """Standard errors of the test data by which models have to be better than guessing."""
@@ -58,12 +58,14 @@ def best_guess(simulation: Simulation, honest: npt.NDArray[np.bool_]) -> Guess |
         key = (samples.pool, samples.start, samples.stop, id(samples.chosen))
         if key not in known:
             targets = simulation.datasets.pools[samples.pool].targets[samples.rows()]
-            known[key] = (guessed(targets), len(samples))
+            known[key] = (simulation.datasets.task.in_user_units(guessed(targets)), len(samples))
         values.append(known[key][0])
     value, count = float(np.mean(values)), sum(size for _, size in known.values())
     if simulation.datasets.task.score == ACCURACY:
         return Guess(value, math.sqrt(value * (1 - value) / count))
-    return Guess(value, value * math.sqrt(2 / count))
+    # A root has half the relative error.
+    relative = math.sqrt(2 / count) / (2 if simulation.datasets.task.score == RMSE else 1)
+    return Guess(value, value * relative)
 
 
 def _share_of_most_common(targets: Array) -> float:
@@ -73,9 +75,16 @@ def _share_of_most_common(targets: Array) -> float:
 _GUESSES: dict[Score, Callable[[Array], float]] = {
     ACCURACY: _share_of_most_common,
     MSE: lambda targets: float(targets.var(dtype=np.float64)),
+    RMSE: lambda targets: float(targets.std(dtype=np.float64)),
     MAE: lambda targets: float(np.abs(targets - np.median(targets)).mean()),
 }
 """The score of the best constant answer: the most common class, the mean, or the median."""
+_CONSTANTS = {
+    ACCURACY: "its most common label",
+    MSE: "its mean",
+    RMSE: "its mean",
+    MAE: "its median",
+}
 
 
 def _about_guessing(
@@ -90,7 +99,7 @@ def _about_guessing(
     gain = score.sign * (reached - guess.value)
     if math.isnan(gain) or gain > DEVIATIONS * guess.error:
         return None
-    constant = {ACCURACY: "its most common label", MSE: "its mean", MAE: "its median"}[score]
+    constant = _CONSTANTS[score]
     return (
         "These models are not clearly better than guessing: on test data their mean "
         f"{score.name} is {score.format(reached)}, and guessing {constant} for each peer reaches "

@@ -8,7 +8,7 @@ from torch import nn
 
 from coterie.attacks.poisoning import check_poison
 from coterie.data.peer_datasets import PeerDatasets
-from coterie.errors import only_peers
+from coterie.errors import ConfigError, only_peers
 from coterie.learning.trainer_choice import Tell
 from coterie.runtime.check_task import check_task
 from coterie.runtime.model_store import ModelStore
@@ -18,6 +18,9 @@ from coterie.simulation.server_rounds import ServerRuntime
 from coterie.simulation.simulated_peers import PeerRuntime
 from coterie.strategies.server.server_strategy import ServerStrategy
 from coterie.strategies.strategy import Strategy
+
+_NO_CLUSTERS = {"central": ", or --set strategy.scope=all for one model on all data"}
+"""What else helps, by strategy."""
 
 
 class Simulation(RoundRunner):
@@ -51,6 +54,11 @@ def check_simulation(
     datasets: PeerDatasets, strategy: Strategy | ServerStrategy, settings: SimulationSettings
 ) -> None:
     """Refuse a strategy or settings that do not fit the peers and targets."""
+    if strategy.needs_clusters and not datasets.has_true_clusters:
+        raise ConfigError(
+            f"Strategy '{strategy.name}' uses the true clusters, but no clusters are known for "
+            f"these peers. Use another strategy{_NO_CLUSTERS.get(strategy.name, '')}."
+        )
     strategy.check(datasets.num_peers)
     settings.network.check(datasets.num_peers)
     check_poison(settings.poison, datasets, strategy, settings.seed)

@@ -50,6 +50,11 @@ class Configurable(ABC):
     uses_ground_truth: ClassVar[bool] = False
     """Whether the runtime reveals the true clusters; only yardsticks may ask for that."""
 
+    @property
+    def needs_clusters(self) -> bool:
+        """Whether the strategy cannot run where the true clusters are unknown."""
+        return self.uses_ground_truth
+
     def __new__(cls, *values: Any, **named: Any) -> Self:
         """Note which options are set, because only defaults may be lowered."""
         made = super().__new__(cls)

@@ -33,6 +33,11 @@ def adapt_for_real_peers(
 
     Settings that real peers cannot follow, such as knowing the true clusters, are refused.
     """
+    if config.data.files is not None:
+        raise ConfigError(
+            f"The peers of {config.data.files.path.name} have data of their own, which coterie "
+            "swarm does not divide yet. Simulate them with coterie run."
+        )
     if config.model.pretrained is not None:
         raise ConfigError(
             "model.pretrained: the peers of a swarm start with random weights. Choose another "

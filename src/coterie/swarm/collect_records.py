@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from coterie.data.scenario import Scenario
+from coterie.data.peer_datasets import PeerDatasets
 from coterie.experiments.execution import finish, simulation_of
 from coterie.experiments.run_folder import RunFolder
 from coterie.learning.trainer_choice import Tell
@@ -27,7 +27,7 @@ from coterie.swarm.merge_records import PeerRecords, Tables, join_records, to_ro
 class RecordCollector:
     """Fills the run folder of a swarm from the records of its peers, while they run."""
 
-    def __init__(self, run: RunFolder, scenario: Scenario, folders: Sequence[Path]) -> None:
+    def __init__(self, run: RunFolder, scenario: PeerDatasets, folders: Sequence[Path]) -> None:
         self._run = run
         self._scenario = scenario
         self._folders = folders
@@ -83,7 +83,7 @@ class RecordCollector:
 class _LastTests:
     """The last test of each peer: a peer that has left keeps its last tested model."""
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: PeerDatasets) -> None:
         self._scenario = scenario
         self._step = 0
         self._known: dict[str, npt.NDArray[np.float64]] = {}

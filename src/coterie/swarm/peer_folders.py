@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import yaml
 
+from coterie.data.peer_datasets import PeerDatasets
 from coterie.data.pools import PeerSamples, Pool, Samples
-from coterie.data.scenario import Scenario
 from coterie.experiments.config import RunConfig
 from coterie.peer.json_log import LOG as PEER_LOG
 from coterie.peer.peer_run import STATUS
@@ -44,7 +44,7 @@ def peer_folders(run: Path, num_peers: int) -> list[Path]:
     return [run / PEERS / f"peer-{number:03d}" for number in range(num_peers)]
 
 
-def find_or_create_folders(folder: Path, config: RunConfig, scenario: Scenario) -> list[Path]:
+def find_or_create_folders(folder: Path, config: RunConfig, scenario: PeerDatasets) -> list[Path]:
     """Return the folders of a run's peers; those of an earlier, unfinished run are used again."""
     folders = peer_folders(folder, scenario.num_peers)
     if all((each / SETTINGS).exists() for each in folders):
@@ -56,7 +56,12 @@ def find_or_create_folders(folder: Path, config: RunConfig, scenario: Scenario) 
 
 
 def create_peer_folders(
-    folder: Path, config: RunConfig, scenario: Scenario, network: dict[str, Any], *, aligned: bool
+    folder: Path,
+    config: RunConfig,
+    scenario: PeerDatasets,
+    network: dict[str, Any],
+    *,
+    aligned: bool,
 ) -> list[Path]:
     """Create the folders of all peers, which trust each other; return them in order."""
     folders = peer_folders(folder, scenario.num_peers)
@@ -137,7 +142,7 @@ def _trust_each_other(folders: Sequence[Path], identities: Sequence[Identity]) -
     sync_everything()
 
 
-def _write_data(folders: Sequence[Path], config: RunConfig, scenario: Scenario) -> list[int]:
+def _write_data(folders: Sequence[Path], config: RunConfig, scenario: PeerDatasets) -> list[int]:
     """Write each peer's data, step by step; return the first rounds of the steps."""
     begins = []
     before = -1

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from coterie.data.scenario import Scenario
+from coterie.data.peer_datasets import PeerDatasets
 from coterie.errors import CoterieError, Interrupted, StorageError, WorkerDied
 from coterie.experiments.run_folder import RunFolder
 from coterie.learning.trainer_choice import Tell
@@ -25,7 +25,7 @@ Show = Callable[[RunFolder, Sequence[SwarmPeer]], None]
 
 def execute_by_peers(
     run: RunFolder,
-    scenario: Callable[[], Scenario],
+    scenario: Callable[[], PeerDatasets],
     *,
     tell: Tell,
     how_to_continue: str,

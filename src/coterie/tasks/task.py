@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -10,7 +11,7 @@ import numpy.typing as npt
 
 from coterie.errors import ConfigError, suggest
 from coterie.tasks.loss_names import FOR_CLASSES, LOSSES, LossFunction, LossName, ScoreFunction
-from coterie.tasks.score import LOSS, SCORES, Score
+from coterie.tasks.score import LOSS, RMSE, SCORES, Score
 
 if TYPE_CHECKING:
     import torch
@@ -25,6 +26,10 @@ _SCORE_OF_LOSS = {
     "mae": "mae",
     "huber": "mae",
 }
+
+
+_POWERS = {"mse": 2, "rmse": 1, "mae": 1}
+"""How errors depend on the unit in which values are predicted."""
 
 
 class Task:
@@ -43,6 +48,9 @@ class Task:
         labels, the error of values, and the loss of a function.
     metrics
         Further scores, which are computed in tests.
+    unit
+        How much 1 in the predictions and targets is in the user's units. Errors are multiplied by
+        it; the loss is not.
 
     Examples
     --------
@@ -59,10 +67,14 @@ class Task:
         loss: LossName | LossFunction = "cross-entropy",
         score: ScoreArgument | None = None,
         metrics: Sequence[ScoreArgument] = (),
+        *,
+        unit: float = 1.0,
     ) -> None:
         if isinstance(metrics, str):
             raise ConfigError(f"metrics is {metrics!r}. Give a list, such as [{metrics!r}].")
         self.loss = _checked_loss(loss)
+        self.unit = unit
+        self.score_argument = score
         self.score, self._compute = self._score_of(score)
         further = [self._score_of(each) for each in metrics]
         self.metrics = tuple(each for each, _ in further)
@@ -105,18 +117,22 @@ class Task:
 
         return self.loss == "cross-entropy" and self._compute is accuracy
 
+    def score_of_loss(self, loss: float) -> float:
+        """Return the score for a mean loss, where losses suffice."""
+        return self._of_loss(self.score, loss)
+
     def score_from(
         self, outputs: torch.Tensor, targets: torch.Tensor, losses: npt.NDArray[np.float32]
     ) -> float:
         """Return the score of a model from its outputs and losses for all samples."""
-        return _computed(self.score, self._compute, outputs, targets, losses)
+        return self._computed(self.score, self._compute, outputs, targets, losses)
 
     def metrics_from(
         self, outputs: torch.Tensor, targets: torch.Tensor, losses: npt.NDArray[np.float32]
     ) -> tuple[float, ...]:
         """Return the further metrics of a model."""
         return tuple(
-            _computed(score, compute, outputs, targets, losses)
+            self._computed(score, compute, outputs, targets, losses)
             for score, compute in zip(self.metrics, self._compute_metrics, strict=True)
         )
 
@@ -148,6 +164,36 @@ class Task:
             )
         return values
 
+    def in_user_units(self, score: float) -> float:
+        """Return a score of predictions in the user's units."""
+        return score * self._factor(self.score)
+
+    def _of_loss(self, score: Score, loss: float) -> float:
+        return (math.sqrt(loss) if score == RMSE else loss) * self._factor(score)
+
+    def _factor(self, score: Score) -> float:
+        """Return what a score of predictions is multiplied by, for the user's units."""
+        powers = [power for name, power in _POWERS.items() if SCORES[name] == score]
+        return float(self.unit ** powers[0]) if powers else 1.0
+
+    def _computed(
+        self,
+        score: Score,
+        compute: ScoreFunction | None,
+        outputs: torch.Tensor,
+        targets: torch.Tensor,
+        losses: npt.NDArray[np.float32],
+    ) -> float:
+        if compute is None:
+            return self._of_loss(score, float(losses.mean(dtype=np.float64)))
+        try:
+            return float(compute(outputs, targets)) * self._factor(score)
+        except (TypeError, ValueError, RuntimeError, IndexError) as error:
+            raise ConfigError(
+                f"The score '{score.name}' cannot be computed from outputs of shape "
+                f"{tuple(outputs.shape)} and targets of shape {tuple(targets.shape)}: {error}"
+            ) from None
+
     def _score_of(self, score: ScoreArgument | None) -> tuple[Score, ScoreFunction | None]:
         """Return a score and its function; None for the loss itself."""
         if score is None:
@@ -168,7 +214,7 @@ class Task:
                 f"The score {score} does not fit the loss {self.loss}. Use one of "
                 f"{', '.join(sorted({*fitting, LOSS.name}))}."
             )
-        if score in (LOSS.name, self.loss):
+        if score in (LOSS.name, self.loss) or (score, self.loss) == ("rmse", "mse"):
             return SCORES[score], None
         from coterie.tasks.score_functions import SCORE_FUNCTIONS
 
@@ -205,24 +251,6 @@ def _checked_loss(loss: LossName | LossFunction) -> LossName | LossFunction:
             "and targets that returns one loss per sample."
         )
     return loss
-
-
-def _computed(
-    score: Score,
-    compute: ScoreFunction | None,
-    outputs: torch.Tensor,
-    targets: torch.Tensor,
-    losses: npt.NDArray[np.float32],
-) -> float:
-    if compute is None:
-        return float(losses.mean(dtype=np.float64))
-    try:
-        return float(compute(outputs, targets))
-    except (TypeError, ValueError, RuntimeError, IndexError) as error:
-        raise ConfigError(
-            f"The score '{score.name}' cannot be computed from outputs of shape "
-            f"{tuple(outputs.shape)} and targets of shape {tuple(targets.shape)}: {error}"
-        ) from None
 
 
 def _name_of(function: Callable[..., Any]) -> str:

@@ -27,4 +27,7 @@ class TaskSettings(Settings):
         """Return the task; `suggested` by the data are the values that are not given."""
         if self == TaskSettings():
             return suggested
-        return Task(self.loss or suggested.loss, self.score, self.metrics)
+        same = None if self.loss else suggested.score_argument
+        return Task(
+            self.loss or suggested.loss, self.score or same, self.metrics, unit=suggested.unit
+        )

@@ -22,7 +22,7 @@ SECTIONS = {
         "pens": "Onoszko",
     }.items()
 }
-OF_PAPERS = [name for name in PRESETS if not name.startswith("digits")]
+OF_PAPERS = [name for name in PRESETS if not name.startswith(("digits", "natural"))]
 # Data, partition, peers, rounds, batch, optimiser, learning rate, epochs, models, early stopping,
 # and which model is tested.
 WANTED = (

@@ -175,9 +175,11 @@ class NativeTrainer(Trainer):
                 self._scored(job, rows[id(job.samples)], outputs[part], losses[part])
                 for job, part in zip(jobs, parts, strict=True)
             ]
-        scored = losses if correct is None else correct
+        if correct is not None:
+            return [Evaluation(losses[part], _mean(correct[part])) for part in parts]
         return [
-            Evaluation(losses[part], float(scored[part].mean(dtype=np.float64))) for part in parts
+            Evaluation(losses[part], self._task.score_of_loss(_mean(losses[part])))
+            for part in parts
         ]
 
     def _needs_outputs(self, job: EvaluateJob) -> bool:
@@ -231,3 +233,7 @@ def _rows_of(jobs: Sequence[EvaluateJob]) -> dict[int, npt.NDArray[np.int64]]:
 def _as_rows(numbers: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     """Return row numbers in the format of the library."""
     return np.ascontiguousarray(numbers.astype(np.int64, casting="same_kind", copy=False))
+
+
+def _mean(values: npt.NDArray[np.float32] | npt.NDArray[np.bool_]) -> float:
+    return float(values.mean(dtype=np.float64))

@@ -56,6 +56,12 @@ class RunGroup:
         return max((run.cluster_names for run in self.runs), key=len)
 
     @property
+    def cluster_numbers(self) -> list[str]:
+        """The numbers of the true clusters, as text; empty if they are unknown."""
+        known = self.cluster_names if self.runs[0].has_clusters else ()
+        return [str(number) for number in range(len(known))]
+
+    @property
     def score(self) -> Score:
         """What the runs measure."""
         return self.runs[0].score

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from coterie.experiments.run_folder import RunFolder
 from coterie.results.analyses.clusters import clusters_at_the_end, recovered_clusters
-from coterie.results.analyses.columns import with_cluster_names, with_communication
+from coterie.results.analyses.columns import (
+    CLUSTER,
+    of_all_peers,
+    with_cluster_names,
+    with_communication,
+)
 from coterie.results.analyses.merges import around_merges, merges_lately
 from coterie.results.analyses.neighbours import (
     chosen_at_the_end,
@@ -49,6 +54,14 @@ class Analysis:
     """The columns of the summary that are printed; files have all columns."""
     missing: str
     """Why a run may have no details, and what to do about it."""
+    needs_clusters: bool = False
+    """Whether it compares with the true clusters, which may be unknown."""
+
+    def why_missing(self, runs: Sequence[RunFolder]) -> str:
+        """Return why these runs have no details."""
+        if self.needs_clusters and not any(run.has_clusters for run in runs):
+            return "It is not known which of these peers are similar: each has data of its own."
+        return self.missing
 
 
 def _percent(title: str) -> ShownColumn:
@@ -70,6 +83,7 @@ ANALYSES = (
             "separation": _percent("separation"),
         },
         "No peers were watched. Choose peers when you run it, such as --set 'watch.peers=[0, 1]'.",
+        needs_clusters=True,
     ),
     Analysis(
         "fetched",
@@ -83,6 +97,7 @@ ANALYSES = (
             "chance": _percent("by chance"),
         },
         _NO_EXCHANGE,
+        needs_clusters=True,
     ),
     Analysis(
         "neighbours",
@@ -96,6 +111,7 @@ ANALYSES = (
             "num_neighbours": ShownColumn("neighbours", digits=1),
         },
         "No strategy here keeps a list of neighbours, as pens and panm do.",
+        needs_clusters=True,
     ),
     Analysis(
         "clusters",
@@ -111,6 +127,7 @@ ANALYSES = (
             "num_peers": ShownColumn("peers", digits=0),
         },
         _NO_EXCHANGE,
+        needs_clusters=True,
     ),
     Analysis(
         "unfetched",
@@ -159,5 +176,10 @@ ANALYSES = (
 
 def details(analysis: Analysis, run: RunFolder, window: int) -> pa.Table:
     """Return the details of one run, with the communication so far; may be empty."""
-    table = with_cluster_names(analysis.detail(run, window), run.cluster_names)
+    if analysis.needs_clusters and not run.has_clusters:
+        return pa.table({})
+    table = analysis.detail(run, window)
+    if CLUSTER in table.column_names and not run.has_clusters:
+        table = of_all_peers(table)
+    table = with_cluster_names(table, run.cluster_names)
     return with_communication(table, run.table("metrics"))

@@ -46,6 +46,11 @@ class Central(ServerStrategy):
     summary = "one model on the pooled data of each true cluster, or of all peers"
     uses_ground_truth = True
 
+    @property
+    def needs_clusters(self) -> bool:
+        """Whether there is one model per true cluster, not one for all peers."""
+        return self.scope == "cluster"
+
     def num_models(self, num_clusters: int) -> int:
         """Return one model per cluster, or one for all peers."""
         return num_clusters if self.scope == "cluster" else 1

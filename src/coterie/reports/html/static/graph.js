@@ -71,6 +71,7 @@ Coterie.component("graph", {
       const same = found
         .filter(({ from, to }) => bins.clusters[from] === bins.clusters[to])
         .reduce((sum, { strength }) => sum + strength, 0);
+      if (total && new Set(bins.clusters).size < 2) return "";
       return total
         ? `${Math.round((100 * same) / total)}% of these preferences are within a true cluster.`
         : "No peer has a preference yet.";

@@ -21,7 +21,7 @@ def build_curves(group: RunGroup) -> Json:
     """Return curves["test" or "validation"][strategy][0: all peers, then the clusters]."""
     levels = {run.folder: _levels(run) for run in group.runs}
     scale = build_legend(group)["measure"]["scale"]
-    clusters = [ALL, *(str(number) for number in range(len(group.cluster_names)))]
+    clusters = [ALL, *group.cluster_numbers]
     return {
         **build_legend(group),
         "shifts": find_shifts(group),

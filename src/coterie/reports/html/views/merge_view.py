@@ -23,7 +23,7 @@ def build_merge(group: RunGroup) -> Json:
     if not any(found.values()):
         return make_notice("No round after the initial training has been recorded yet.")
     scale = build_legend(group)["measure"]["scale"]
-    clusters = [ALL, *(str(number) for number in range(len(group.cluster_names)))]
+    clusters = [ALL, *group.cluster_numbers]
     return {
         **build_legend(group),
         "shifts": find_shifts(group),

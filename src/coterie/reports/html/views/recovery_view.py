@@ -115,6 +115,10 @@ MEASURES = (
 
 def build_recovery(group: RunGroup) -> Json:
     """Return each measure over rounds, lines[strategy], and the value of random choice."""
+    if not group.runs[0].has_clusters:
+        return make_notice(
+            "It is not known which of these peers are similar: each has data of its own."
+        )
     shown = []
     for measure in MEASURES:
         lines = [

@@ -36,8 +36,7 @@ def _facts(group: RunGroup) -> list[list[str]]:
     return [
         ["preset", f"{config.preset}{f': {preset.summary}' if preset else ''}"],
         ["data", ", ".join(config.data.datasets)],
-        ["how clusters differ", f"{config.shift.kind}: {', '.join(group.cluster_names)}"],
-        ["how data change", _describe_drift(config.drift)],
+        *_about_peers(group),
         ["peers", f"{config.peers.count:,}, with {config.peers.train_size} training samples each"],
         ["model", config.model.name],
         ["rounds", f"{max(run.config.rounds for run in group.runs)}"],
@@ -50,6 +49,26 @@ def _facts(group: RunGroup) -> list[list[str]]:
         *(["poisoned peers", text] for text in describe_poison(group.runs_by_label)),
         *([["run by", _describe_runtime(config)]] if config.runtime == "network" else []),
     ]
+
+
+def _about_peers(group: RunGroup) -> list[list[str]]:
+    """Return what differs between peers, and when it changes."""
+    config = group.config
+    if config.data.files is None:
+        return [
+            ["how clusters differ", f"{config.shift.kind}: {', '.join(group.cluster_names)}"],
+            ["how data change", _describe_drift(config.drift)],
+        ]
+    columns = config.data.files.model_dump(mode="json", exclude={"kind", "path", "sha256"})
+    given = {key: value for key, value in columns.items() if value not in (None, [])}
+    return [
+        ["whose data", ", ".join(f"{key}: {_listed(value)}" for key, value in given.items())],
+        ["file", f"{config.data.files.path.name}, SHA-256 {config.data.files.sha256}"],
+    ]
+
+
+def _listed(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _describe_runtime(config: RunConfig) -> str:

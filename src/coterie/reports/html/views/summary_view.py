@@ -46,6 +46,8 @@ def describe_runs(group: RunGroup) -> str:
     clusters = (
         f"in {len(names)} clusters ({', '.join(names)})" if len(names) > 1 else "in one cluster"
     )
+    if not group.runs[0].has_clusters:
+        clusters = "with data of their own"
     rounds = max(run.config.rounds for run in group.runs)
     seeds = len(group.seeds)
     return (

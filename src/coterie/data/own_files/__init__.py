@@ -1,0 +1,1 @@
+"""Data that already belong to peers: tables, arrays and folders of images."""
