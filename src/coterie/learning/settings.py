@@ -31,7 +31,7 @@ class TrainingSettings(Settings):
     """Running statistics, such as those of batch normalisation. exchanged: sent and merged like
     weights. local: each peer keeps its own, and measures other models with them."""
     trainer: Literal["auto", "native", "torch", "batched"] = "auto"
-    """native: compiled, for chains of common layers. torch: any module. batched: many peers at
+    """native: compiled, for common layers. torch: any module. batched: many peers at
     once. auto: batched on a GPU; on the CPU native if possible, otherwise torch."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """Where to train; auto: on a GPU (cuda or mps) if there is one, otherwise on the CPU."""

@@ -255,9 +255,6 @@ class _Reader:
         if any(each not in self._entries or each in self._used for each in present):
             raise Unsupported(f"'{name}' is used twice or shares its weights")
         self._used |= set(present)
-        for each in present:
-            if not self._entries[each].trainable and each in (places["weight"], places["bias"]):
-                raise Unsupported(f"'{each}' is not trained")
         starts = [self._entries[each].start if each in present else -1 for each in places.values()]
         layer_number = self._entries[present[0]].layer if present else 0
         weight, bias, mean, variance = starts
@@ -275,11 +272,8 @@ class _Reader:
     def _refuse_missing(self) -> None:
         if missing := self._entries.keys() - self._used:
             name = min(missing)
-            if not self._entries[name].trainable:
-                raise Unsupported(
-                    f"no supported layer uses '{name}', a buffer or a parameter that is not trained"
-                )
-            raise Unsupported(f"no supported layer uses its parameter '{name}'")
+            what = "parameter" if self._entries[name].trainable else "buffer"
+            raise Unsupported(f"no supported layer uses its {what} '{name}'")
 
     @cached_property
     def _graph(self) -> fx.Graph:

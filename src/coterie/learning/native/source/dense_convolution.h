@@ -10,6 +10,7 @@
 
 #include "convolution_gradient.h"
 #include "dense_sums.h"
+#include "dense_tiles.h"
 
 /* All channels at up to four positions. */
 static void channels_at(const Kernels *k, const float **at, float **out, int64_t count)
@@ -36,6 +37,10 @@ static void channels_at(const Kernels *k, const float **at, float **out, int64_t
 
 static void dense_forward(const Network *n, const Step *s)
 {
+    if (is_tiled(s)) {
+        tiled_forward(n, s);
+        return;
+    }
     const Kernels k = {.weights = n->packed + s->weights,
                        .biases = n->packed + s->biases,
                        .channels = s->out.channels,
@@ -143,6 +148,10 @@ static void dense_input_gradient(Network *n, const Step *s)
 {
     const Tensor wide = bordered_gradient(n, s);
     const int64_t outputs = s->out.channels;
+    if (is_tiled(s)) {
+        tiled_input_gradient(n, s, &wide);
+        return;
+    }
     memset(s->in.gradient, 0, sizeof(float) * (size_t)(num_values(&s->in) * LANES));
     for (int64_t py = 0; py < s->is.stride[0]; py++)
         for (int64_t px = 0; px < s->is.stride[1]; px++) {
@@ -204,6 +213,10 @@ static void add_entries(Network *n, const Step *s, const Entries *e)
     }
 }
 
+/* The values from one sample to the next: not a power of two, or all eight would share the same
+ * places of a cache. */
+static int64_t sample_size(const Tensor *t) { return rounded_up(num_values(t)) + 2 * LANES; }
+
 static void dense_bias_gradient(Network *n, const Step *s)
 {
     for (int64_t o = 0; o < s->out.channels; o++) {
@@ -219,16 +232,15 @@ static void dense_bias_gradient(Network *n, const Step *s)
 
 static void dense_weight_gradient(Network *n, const Step *s, int64_t num_samples)
 {
-    const int64_t in_size = rounded_up(num_values(&s->in));
-    const int64_t out_size = rounded_up(num_values(&s->out));
+    const int64_t in_size = sample_size(&s->in), out_size = sample_size(&s->out);
     Entries e;
     e.count = 0;
-    to_samples(s->in.value, 1, s->inputs, in_size, in_size);
-    to_samples(s->out.gradient, 1, n->gradients, out_size, out_size);
+    to_samples(s->in.value, 1, n->inputs, in_size, rounded_up(num_values(&s->in)));
+    to_samples(s->out.gradient, 1, n->gradients, out_size, rounded_up(num_values(&s->out)));
     for (int64_t b = 0; b < num_samples; b++)
         for (int64_t y = 0; y < s->out.height; y++)
             for (int64_t x = 0; x < s->out.width; x++) {
-                e.in[e.count] = s->inputs + b * in_size + input_of(s, y, x);
+                e.in[e.count] = n->inputs + b * in_size + input_of(s, y, x);
                 e.gradient[e.count++] = n->gradients + b * out_size + place_of(&s->out, y, x);
                 if (e.count < ENTRIES) continue;
                 add_entries(n, s, &e);

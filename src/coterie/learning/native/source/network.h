@@ -103,6 +103,7 @@ typedef struct Network {
     /* Scratch for one convolution or linear layer at a time. */
     float *tiles, *products;       /* of four pooling windows; see winograd.h */
     float *samples;                /* inputs of a linear layer, sample by sample */
+    float *inputs;                 /* of a dense convolution, sample by sample */
     float *values, *gradients;     /* of the last of several convolutions, sample by sample */
     float *sample_gradient;        /* of the inputs of the first of them, sample by sample */
     float *live;                   /* gradients of one sample, zero where the ReLU is dead */

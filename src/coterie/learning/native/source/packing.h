@@ -38,6 +38,10 @@ static void pack_rows(const Step *s, const float *model, float *packed)
     for (int64_t r = 0; r < o.rows; r++) {
         float *to = packed + r * s->padded_row;
         const float *from = model + torch_row(s, r);
+        if (o.spots * o.apart == 1) {
+            memcpy(to, from, sizeof(float) * (size_t)o.channels);
+            continue;
+        }
         for (int64_t spot = 0; spot < o.spots; spot++)
             for (int64_t c = 0; c < o.channels; c++)
                 to[spot * o.channels + c] = from[c * o.apart + spot];
@@ -50,6 +54,10 @@ static void unpack_rows(const Step *s, const float *packed, float *model)
     for (int64_t r = 0; r < o.rows; r++) {
         const float *from = packed + r * s->padded_row;
         float *to = model + torch_row(s, r);
+        if (o.spots * o.apart == 1) {
+            memcpy(to, from, sizeof(float) * (size_t)o.channels);
+            continue;
+        }
         for (int64_t spot = 0; spot < o.spots; spot++)
             for (int64_t c = 0; c < o.channels; c++)
                 to[c * o.apart + spot] = from[spot * o.channels + c];

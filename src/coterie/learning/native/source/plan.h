@@ -2,54 +2,11 @@
 #ifndef COTERIE_PLAN_H
 #define COTERIE_PLAN_H
 
-#include <stdlib.h>
-
 #include "dense_convolution.h"
+#include "memory.h"
 #include "network.h"
+#include "shared_gradients.h"
 #include "winograd.h"
-
-#define LARGEST_SIDE (1 << 20)
-#define LARGEST_TENSOR (1 << 28)   /* values of one sample's activations or of one layer */
-#define LARGEST_TOTAL (1 << 29)    /* values of everything together: 2 GiB for each thread */
-#define ALIGNMENT 64
-#define SLACK 64                   /* vectors may be read and zeros written past the end */
-
-static void release(Network *n)
-{
-    if (!n) return;
-    for (int64_t i = 0; i < n->num_blocks; i++) free(n->blocks[i]);
-    free(n->blocks);
-    free(n->steps);
-    free(n);
-}
-
-/* Zeroed memory for `count` floats or ints, with slack on both sides; NULL when it is too much. */
-static void *reserve(Network *n, int64_t count)
-{
-    n->num_reserved += count;
-    if (n->num_reserved > LARGEST_TOTAL) return NULL;
-    void **blocks = realloc(n->blocks, sizeof(void *) * (size_t)(n->num_blocks + 1));
-    if (!blocks) return NULL;
-    n->blocks = blocks;
-    const size_t bytes = sizeof(float) * (size_t)(rounded_up(count) + 2 * SLACK);
-    char *block = aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
-    if (!block) return NULL;
-    memset(block, 0, bytes);
-    n->blocks[n->num_blocks++] = block;
-    return block + sizeof(float) * SLACK;
-}
-
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
-
-static int in_range(int64_t value, int64_t least) { return value >= least && value <= LARGEST_SIDE; }
-
-/* Whether a x b x c is at most LARGEST_TENSOR, without overflow. */
-static int small_product(int64_t a, int64_t b, int64_t c)
-{
-    int64_t ab, abc;
-    return !__builtin_mul_overflow(a, b, &ab) && !__builtin_mul_overflow(ab, c, &abc) &&
-           abc <= LARGEST_TENSOR;
-}
 
 static int is_sound(const Operation *o)
 {
@@ -194,8 +151,8 @@ static int reserve_tensor(Network *n, Tensor *t)
     if (!small_product(padded_height(t), padded_width(t), t->channels)) return 0;
     if (!small_product(num_values(t), n->num_groups, 1)) return 0;
     t->value = reserve(n, num_values(t) * LANES * n->num_groups);
-    t->gradient = reserve(n, num_values(t) * LANES * n->num_groups);
-    return t->value && t->gradient;
+    if (n->is_plain) t->gradient = reserve(n, num_values(t) * LANES * n->num_groups);
+    return t->value && (t->gradient || !n->is_plain);
 }
 
 /* The memory of a convolution for its backward pass. */
@@ -207,11 +164,14 @@ static int reserve_convolution(Network *n, Step *s)
     const int64_t bytes = 2 * rounded_up(positions * channels) + 2 * channels;
     s->from = ((s->in.pad_height - s->is.padding[0]) * padded_width(&s->in) + s->in.pad_width -
                s->is.padding[1]) * s->in.channels;
-    s->inputs = reserve(n, size * LANES);
     if (s->is_dense) {
-        s->flipped = reserve(n, s->num_weights);
-        return s->inputs && s->flipped;
+        const int64_t places = is_tiled(s) ? TILE * channels * rounded_up(s->in.channels) : 0;
+        const int64_t turned = is_tiled(s) ? TILE * s->in.channels * rounded_up(channels) : 0;
+        s->kernels = reserve(n, places);
+        s->flipped = reserve(n, most(s->num_weights, turned));
+        return s->kernels && s->flipped;
     }
+    s->inputs = reserve(n, size * LANES);
     s->num_windows = bytes * (int64_t)sizeof(float);
     s->window = reserve(n, bytes * n->num_groups);
     s->windows = reserve(n, bytes);
@@ -246,7 +206,7 @@ static int reserve_step(Network *n, Step *s)
 static int reserve_scratch(Network *n)
 {
     int64_t samples = 0, values = 0, inputs = 0, live = 0, list = 0, tiles = 0, products = 0;
-    int64_t spare = 0, bordered = 0, sums = 0;
+    int64_t spare = 0, bordered = 0, sums = 0, dense = 0;
     for (int32_t i = 0; i < n->num_steps; i++) {
         const Step *s = &n->steps[i];
         if (s->is.kind == LINEAR) samples = most(samples, s->padded_row);
@@ -257,7 +217,12 @@ static int reserve_scratch(Network *n)
             sums = most(sums, 4 * s->padded_row);
         }
         if (s->is.kind != CONVOLUTION) continue;
+        if (is_winograd(s) || is_tiled(s)) {
+            tiles = most(tiles, TILE * WINDOW * most(s->in.channels, s->out.channels));
+            products = most(products, TILE * WINDOW * most(s->in.channels, s->out.channels));
+        }
         if (s->is_dense) {
+            dense = most(dense, sample_size(&s->in));
             Tensor wide = s->out;
             wide.pad_height = gradient_border(s, 0);
             wide.pad_width = gradient_border(s, 1);
@@ -265,11 +230,7 @@ static int reserve_scratch(Network *n)
             bordered = most(bordered, num_values(&wide));
         }
         const int64_t positions = s->out.height * s->out.width, channels = s->out.channels;
-        if (is_winograd(s)) {
-            tiles = most(tiles, TILE * WINDOW * s->in.channels);
-            products = most(products, TILE * WINDOW * channels);
-        }
-        values = most(values, rounded_up(num_values(&s->out)));
+        values = most(values, sample_size(&s->out));
         inputs = most(inputs, rounded_up(num_values(&s->in)));
         live = most(live, (positions + LANES) * channels);
         list = most(list, most(rounded_up(positions), rounded_up(channels)) + LANES);
@@ -277,6 +238,7 @@ static int reserve_scratch(Network *n)
     n->tiles = reserve(n, tiles * LANES);
     n->products = reserve(n, products * LANES);
     n->samples = reserve(n, samples * LANES);
+    n->inputs = reserve(n, dense * LANES);
     n->values = reserve(n, values * LANES);
     n->gradients = reserve(n, values * LANES);
     n->sample_gradient = reserve(n, inputs * LANES);
@@ -290,18 +252,13 @@ static int reserve_scratch(Network *n)
     n->gradient = reserve(n, n->num_packed);
     n->first_moment = reserve(n, n->num_packed);
     n->second_moment = reserve(n, n->num_packed);
-    return n->tiles && n->products && n->samples && n->values && n->gradients &&
+    return n->tiles && n->products && n->samples && n->inputs && n->values && n->gradients &&
            n->sample_gradient && n->live && n->spare && n->bordered && n->sums && n->list_values && n->list_offsets && n->packed &&
            n->gradient && n->first_moment && n->second_moment;
 }
 
 /* The step that is `back` steps before number `i`; -1: the input; less: there is none. */
 static int32_t step_before(int32_t i, int32_t back) { return back < 1 || back > i + 1 ? -2 : i - back; }
-
-static Tensor *output_of(Network *n, int32_t step)
-{
-    return step < 0 ? &n->first : &n->steps[step].out;
-}
 
 /* Find what each step reads; return 0 if something is not there. */
 static int connect(Network *n, const Operation *operations)
@@ -366,6 +323,7 @@ static int lay_out(Network *n, const Operation *operations)
         if (s->is.kind == ADD) s->other = *output_of(n, s->second);
         if (!reserve_tensor(n, &s->out) || !reserve_step(n, s) || !fits(s)) return 0;
     }
+    if (!n->is_plain && !share_gradients(n)) return 0;
     const Tensor *last = &n->steps[n->num_steps - 1].out;
     n->num_outputs = (int32_t)last->channels;
     return last->height == 1 && last->width == 1 && reserve_scratch(n) &&

@@ -13,6 +13,7 @@
 #define TILE 16                    /* values of a transformed tile */
 #define FEWEST_CHANNELS 8
 
+/* Whether a pooled convolution is computed by tiles. */
 INLINE int is_winograd(const Step *s)
 {
     const Operation *o = &s->is;
@@ -67,13 +68,6 @@ static void transform_kernels(const Network *n, const Step *s)
                     store(s->kernels + (4 * y + x) * apart + o * padded + c, rows[x]);
             }
         }
-}
-
-/* Transform the weights of all layers of a network that need it, after they have changed. */
-static void transform_all_kernels(const Network *n)
-{
-    for (int32_t i = 0; i < n->num_steps; i++)
-        if (is_winograd(&n->steps[i])) transform_kernels(n, &n->steps[i]);
 }
 
 /* Transform the inputs of four windows: (16, channel, window, lane). */
