@@ -62,9 +62,9 @@ def test_what_is_kept_of_a_run_is_what_its_table_says(tmp_path):
 
 def test_exported_names():
     assert sorted(coterie.__all__) == [
-        "CoterieError", "NetworkSettings", "PeerData", "PoisonSettings", "Result",
-        "STRATEGIES", "SimulationSettings", "TrainingSettings", "load_run", "load_runs",
-        "make_strategy", "simulate",
+        "Callback", "CoterieError", "NetworkSettings", "PeerData", "PoisonSettings", "Result",
+        "STRATEGIES", "Score", "SimulationSettings", "Task", "TrainingSettings", "load_run",
+        "load_runs", "make_strategy", "simulate",
     ]  # fmt: skip
     for name in coterie.__all__:
         assert getattr(coterie, name) is not None

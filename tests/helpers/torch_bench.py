@@ -23,7 +23,7 @@ Build = Callable[[], nn.Module]
 
 def deep() -> nn.Module:
     return nn.Sequential(
-        nn.Linear(FEATURES, 8), nn.Tanh(), nn.Linear(8, 5), nn.Tanh(), nn.Linear(5, CLASSES)
+        nn.Linear(FEATURES, 8), nn.Softsign(), nn.Linear(8, 5), nn.Softsign(), nn.Linear(5, CLASSES)
     )
 
 

@@ -12,13 +12,13 @@ import numpy as np
 
 from coterie.benchmarking.timing import CompiledTime, Tick, Workload, time_compiled_code
 from coterie.data.peer_arrays import PeerArrays, PeerData
-from coterie.experiments.config import RunConfig, build_model
+from coterie.experiments.config import RunConfig
+from coterie.experiments.execution import simulation_of
 from coterie.experiments.presets import find_preset
 from coterie.learning.native.library import find_library
 from coterie.models.architectures import architecture
 from coterie.randomness import generator
 from coterie.simulation.simulation import Simulation
-from coterie.strategies import make_strategy
 
 PRESET, STRATEGY = "dac-cifar-rotation4", "dac"
 NUM_CLUSTERS = 4
@@ -89,7 +89,8 @@ def measure_rounds(workload: Workload, max_threads: int, tick: Tick) -> list[Rou
             counts = sorted({1, max_threads})
             stack.enter_context(time_compiled_code(library, compiled))
         simulations = [
-            stack.enter_context(_simulation(config, datasets, threads)) for threads in counts
+            stack.enter_context(simulation_of(config, datasets, threads=threads))
+            for threads in counts
         ]
         times: list[list[RoundTime]] = [[] for _ in counts]
         for number in range(num_measured_rounds(workload)):
@@ -118,16 +119,6 @@ def random_datasets(config: RunConfig) -> PeerArrays:
     kinds = [PeerData(*map(part, sizes)) for _ in range(NUM_CLUSTERS)]
     clusters = [peer % NUM_CLUSTERS for peer in range(config.peers.count)]
     return PeerArrays([kinds[cluster] for cluster in clusters], clusters)
-
-
-def _simulation(config: RunConfig, datasets: PeerArrays, threads: int) -> Simulation:
-    return Simulation(
-        datasets,
-        lambda: build_model(config, datasets.num_outputs),
-        lambda: make_strategy(STRATEGY, config.strategy_options()),
-        config,
-        threads=threads,
-    )
 
 
 def _time_round(simulation: Simulation, compiled: CompiledTime) -> RoundTime:

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 
 from coterie.data.peer_datasets import PeerDatasets
 from coterie.errors import Interrupted, StorageError
-from coterie.experiments.config import build_model
+from coterie.experiments.config import RunConfig, build_model
 from coterie.experiments.run_folder import SUMMARY, RunFolder, write_models
 from coterie.experiments.run_summary import mean_metrics, summarise
 from coterie.learning.trainer_choice import Tell
@@ -52,14 +52,7 @@ def execute(
         run.write_peer_names(world.peer_names)
         run.write_score(world.task.score)
         recorder = Recorder(run.folder)
-        with Simulation(
-            world,
-            lambda: build_model(config, world.num_outputs),
-            lambda: make_strategy(config.strategy["name"], config.strategy_options()),
-            config,
-            threads=threads,
-            tell=tell,
-        ) as simulation:
+        with simulation_of(config, world, threads=threads, tell=tell) as simulation:
             try:
                 was_asked = run_to_end(
                     simulation,
@@ -78,6 +71,20 @@ def execute(
                 if simulation.next_round > 0:
                     error.add_note(how_to_continue)
                 raise
+
+
+def simulation_of(
+    config: RunConfig, datasets: PeerDatasets, *, threads: int = 1, tell: Tell = print
+) -> Simulation:
+    """Return the simulation of a run, before its first round."""
+    return Simulation(
+        datasets,
+        lambda: build_model(config, datasets.num_outputs),
+        lambda: make_strategy(config.strategy["name"], config.strategy_options()),
+        config,
+        threads=threads,
+        tell=tell,
+    )
 
 
 def finish(run: RunFolder, recorder: Recorder, simulation: Simulation) -> None:

@@ -15,7 +15,8 @@ from coterie.learning.module_calls import check_module, ends_in_softmax
 from coterie.learning.native.gradient_check import check_gradients
 from coterie.learning.native.library import Library, find_library
 from coterie.learning.native.native_trainer import NativeTrainer
-from coterie.learning.native.translate_module import Step, translate_module
+from coterie.learning.native.step import Step
+from coterie.learning.native.translate_module import translate_module
 from coterie.learning.parallel_trainer import ParallelTrainer, can_fork
 from coterie.learning.settings import TrainingSettings
 from coterie.learning.torch_trainer import TorchTrainer
@@ -27,7 +28,6 @@ Tell = Callable[[str], None]
 Shape = tuple[int, ...]
 
 ON_ANY_DEVICE = ("auto", "batched")
-COMPILED_LOSSES = ("cross-entropy", "mse")
 
 _shown: set[str] = set()
 
@@ -120,16 +120,12 @@ def make_native_trainer(
 
 def _check_compilable(pools: Sequence[Pool], task: Task) -> None:
     """Raise Unsupported for tasks and inputs that compiled code does not know."""
-    if task.loss not in COMPILED_LOSSES:
-        raise Unsupported(f"the loss is {task.loss_name}")
-    if task.needs_outputs and task.score.name != "accuracy":
-        raise Unsupported(f"the score is {task.score.name}")
-    if task.metrics:
-        raise Unsupported("there are further metrics")
+    if not isinstance(task.loss, str):
+        raise Unsupported(f"the loss is the function {task.loss_name}")
     if any(isinstance(pool.inputs, tuple | dict) for pool in pools):
         raise Unsupported("it has several inputs")
-    if any(pool.targets.ndim != 1 for pool in pools):
-        raise Unsupported("there are several targets per sample")
+    if task.loss == "cross-entropy" and any(pool.targets.ndim != 1 for pool in pools):
+        raise Unsupported("there are several classes per sample")
 
 
 def _translate(module: nn.Module, shape: Shape) -> tuple[Library, Layout, list[Step]]:

@@ -13,7 +13,7 @@ from coterie.experiments.sweep_grid import setting_text
 from coterie.results.statistics import confidence_interval
 from coterie.tasks.score import LOSS, Score
 
-Values: TypeAlias = Mapping[str, str | None]
+VariedValues: TypeAlias = Mapping[str, str | None]
 """The values of the varied settings, by their dotted keys; None: the strategy lacks it."""
 MISSING = "–"
 
@@ -25,7 +25,7 @@ class SweepRun:
     run: str
     label: str
     seed: int
-    values: Values
+    values: VariedValues
     summary: RunSummary | None
 
 
@@ -34,7 +34,7 @@ class SweepPoint:
     """One strategy with one combination of values: the runs of all seeds."""
 
     label: str
-    values: Values
+    values: VariedValues
     trials: tuple[SweepRun, ...]
 
     @property

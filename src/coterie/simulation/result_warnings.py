@@ -19,7 +19,6 @@ DEVIATIONS = 2.0
 """Standard errors of the test data by which models have to be better than guessing."""
 LEAST_GAIN = 1e-3
 """The share of the initial loss that training has to remove."""
-Values = npt.NDArray[np.float64]
 Array = npt.NDArray[Any]
 
 
@@ -130,7 +129,7 @@ def _suspects(simulation: Simulation) -> str:
     )
 
 
-def _known(values: Values) -> Values:
+def _known(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return the values that are not NaN, or one NaN."""
     known = values[~np.isnan(values)]
     return known if len(known) else np.array([np.nan])

@@ -8,7 +8,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +40,6 @@ EARLY = (10, 20)
 AROUND = 2
 WINDOW = 10
 """The number of rounds before a shift whose mean is the level before it."""
-Values: TypeAlias = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -89,8 +87,8 @@ class _Finished:
     """A finished run, with the last test and the cluster of each peer, (K,)."""
 
     result: StudyResult
-    tests: Values
-    clusters: Values
+    tests: npt.NDArray[np.float64]
+    clusters: npt.NDArray[np.float64]
     poison: PoisonSettings
 
 
@@ -121,7 +119,9 @@ def _results_of(setting: Setting, finished: dict[tuple[str, int], _Finished]) ->
     return found
 
 
-def harmed_share(ours: Values, local: Values, *, is_accuracy: bool) -> float:
+def harmed_share(
+    ours: npt.NDArray[np.float64], local: npt.NDArray[np.float64], *, is_accuracy: bool
+) -> float:
     """Return the share of peers that end worse than Local by more than `HARM`."""
     worse = local - ours > HARM if is_accuracy else ours > local * (1 + HARM)
     return mean(np.where(np.isnan(ours) | np.isnan(local), np.nan, worse))
@@ -185,7 +185,7 @@ def _read(run: RunFolder, summary: RunSummary) -> _Finished:
     return _Finished(result, tests, clusters, config.poison)
 
 
-def _last(metrics: pa.Table, column: str, num_peers: int) -> Values:
+def _last(metrics: pa.Table, column: str, num_peers: int) -> npt.NDArray[np.float64]:
     """Return each peer's value in the last round, (K,); NaN if it was not measured."""
     values = np.full(num_peers, np.nan)
     if column in metrics.column_names:
@@ -224,7 +224,7 @@ def _under_drift(config: RunConfig, metrics: pa.Table, score: Score) -> dict[str
     return {"over_time": over_time, "drop": last["drop"], "recovery_rounds": last["rounds_to_95"]}
 
 
-def _median(values: Values) -> float:
+def _median(values: npt.NDArray[np.float64]) -> float:
     return float(np.median(values)) if len(values) else math.nan
 
 

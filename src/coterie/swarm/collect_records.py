@@ -13,17 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.data.peer_datasets import PeerDatasets
-from coterie.experiments.config import build_model
-from coterie.experiments.execution import finish
+from coterie.experiments.execution import finish, simulation_of
 from coterie.experiments.run_folder import RunFolder
 from coterie.learning.trainer_choice import Tell
 from coterie.peer.peer_config import read_peer_config
 from coterie.peer.peer_run import MODELS, RUN
 from coterie.runtime.recorder import Recorder
 from coterie.runtime.round import Round
-from coterie.simulation.simulation import Simulation
 from coterie.storage.tensor_files import map_tensor
-from coterie.strategies import make_strategy
 from coterie.swarm.merge_records import PeerRecords, Tables, join_records, to_round
 
 
@@ -75,13 +72,7 @@ class RecordCollector:
         """Summarise the run after all peers have finished; the last step."""
         config, scenario = self._run.config, self._scenario
         self._recorder.finish()
-        with Simulation(
-            scenario,
-            lambda: build_model(config, scenario.num_outputs),
-            lambda: make_strategy(config.strategy["name"], config.strategy_options()),
-            config,
-            tell=tell,
-        ) as simulation:
+        with simulation_of(config, scenario, tell=tell) as simulation:
             # A simulation in the same final state, with the peers' own models.
             simulation.state.load_data(config.rounds)
             for row, folder in zip(simulation.state.best, self._folders, strict=True):

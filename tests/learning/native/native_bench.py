@@ -126,7 +126,8 @@ def gradients(
     """Return the compiled gradient (P,) of the mean loss of a pool."""
     shape = pool.inputs.shape[1:]
     steps = translate_module(module, Layout.of(module), shape)
-    network = CompiledNetwork(library(level), steps, shape, has_classes=not regression)
+    loss = "mse" if regression else "cross-entropy"
+    network = CompiledNetwork(library(level), steps, shape, loss=loss, batch_size=len(pool.inputs))
     try:
         return network.gradient(vector_of(module), pool.inputs, pool.targets)
     finally:

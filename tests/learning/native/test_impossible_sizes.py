@@ -10,12 +10,13 @@ from torch import nn
 
 from coterie.learning.native.compiled_network import CompiledNetwork
 from coterie.learning.native.library import CONVOLUTION, CROSS_ENTROPY, LINEAR
-from coterie.learning.native.translate_module import Step
+from coterie.learning.native.step import Step
 from coterie.learning.trainer import Unsupported
 
 
 def create(*steps: Step, shape: tuple[int, ...] = (1, 1, 1), has_classes: bool = True):
-    CompiledNetwork(FOUND, steps, shape, has_classes=has_classes).close()
+    loss = "cross-entropy" if has_classes else "mse"
+    CompiledNetwork(FOUND, steps, shape, loss=loss).close()
 
 
 @pytest.mark.parametrize("name", IMPOSSIBLE)
@@ -37,13 +38,13 @@ def test_outputs_that_are_no_scores_are_refused():
     with pytest.raises(Unsupported):
         create(Step(CONVOLUTION, 3), shape=(1, 2, 1))
     create(Step(LINEAR, 1), has_classes=False)
-    with pytest.raises(Unsupported):
-        create(HEAD, has_classes=False)
     operations = (HEAD.operation().__class__ * 1)(HEAD.operation())
     sizes = (FOUND.create.argtypes[2]._type_ * 3)(1, 1, 1)
-    for loss in (0, 3, -1):
-        assert not FOUND.create(operations, 1, sizes, loss)
-    handle = FOUND.create(operations, 1, sizes, CROSS_ENTROPY)
+    for loss in (0, 6, -1):
+        assert not FOUND.create(operations, 1, sizes, loss, 8, 0)
+    for batch_size in (0, -1, 2**62):
+        assert not FOUND.create(operations, 1, sizes, CROSS_ENTROPY, batch_size, 0)
+    handle = FOUND.create(operations, 1, sizes, CROSS_ENTROPY, 8, 0)
     assert handle
     FOUND.free(handle)
 

@@ -16,10 +16,12 @@ from hypothesis import strategies as st
 from native_bench import DIGITS_LIKE, LEVELS, chains, digits_like, tiled_chains
 from networks import few
 from torch import nn
+from wider_networks import NETWORKS, build
 
 import coterie.learning.native
 from coterie.learning.native.library import CROSS_ENTROPY, OPTIMIZERS, SQUARED_ERROR
-from coterie.learning.native.translate_module import Step, translate_module
+from coterie.learning.native.step import Step
+from coterie.learning.native.translate_module import translate_module
 from coterie.models.layout import Layout
 
 SOURCE = Path(coterie.learning.native.__file__).parent / "source"
@@ -43,13 +45,14 @@ class Case:
     samples: int = 11
     epochs: int = 2
     first_layer: int = 0
+    decay: float = 0.01
 
     def text(self) -> str:
         """Describe it to the driver."""
         loss = SQUARED_ERROR if self.regression else CROSS_ENTROPY
         shape = self.shape if len(self.shape) == 3 else (*self.shape, 1, 1)
         numbers = [len(self.steps), loss, *shape, self.size, OPTIMIZERS[self.optimizer]]
-        numbers += [self.batch, self.samples, self.epochs, self.first_layer]
+        numbers += [self.batch, self.samples, self.epochs, self.first_layer, self.decay]
         return " ".join(map(str, numbers)) + "\n" + "".join(map(_line, self.steps))
 
 
@@ -98,6 +101,16 @@ def extreme_cases() -> list[Case]:
         cases += [case_of(nn.Sequential(*layers), shape, samples=samples) for samples in (1, 8, 9)]
     dropping = nn.Sequential(nn.Conv2d(2, 3, 2), nn.Dropout(0.5), nn.Flatten(), nn.Linear(168, 2))
     return [*cases, case_of(dropping, DIGITS_LIKE)]
+
+
+def wider_cases() -> list[Case]:
+    """Return normalisations, sums and embeddings, with batches of one group and of several."""
+    return [
+        case_of(build(name), NETWORKS[name][1], batch=batch, samples=18, decay=decay, **options)
+        for name in NETWORKS
+        for batch, decay in ((3, 0.01), (8, 0.0), (18, 0.0))
+        for options in ({}, {"first_layer": 2, "optimizer": "adamw"})
+    ]
 
 
 def impossible_cases() -> list[Case]:
@@ -156,7 +169,7 @@ def run(program: Path, cases: Sequence[Case]) -> list[str]:
 
 
 @pytest.mark.parametrize("level", dict.fromkeys((LEVELS[0], LEVELS[-1])))
-@pytest.mark.parametrize("make_cases", [random_cases, extreme_cases])
+@pytest.mark.parametrize("make_cases", [random_cases, extreme_cases, wider_cases])
 def test_no_access_outside_memory_and_nothing_undefined(built, level, make_cases):
     cases = make_cases()
     for answer, case in zip(run(built[level], cases), cases, strict=True):

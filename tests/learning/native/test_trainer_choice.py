@@ -101,9 +101,9 @@ def test_an_unsupported_model_is_trained_with_torch_and_that_is_said_once(messag
         assert type(made) is kind
         made.close()
     instead = "Training with torch instead of the compiled trainer"
-    assert messages == [f"{instead}: '1' is a Tanh, which is not supported."]
-    make(lambda: nn.Sequential(nn.Linear(FEATURES, 3), nn.Sigmoid()), messages)
-    assert messages[1:] == [f"{instead}: '1' is a Sigmoid, which is not supported."]
+    assert messages == [f"{instead}: '1' is a Softsign, which is not supported."]
+    make(lambda: nn.Sequential(nn.Linear(FEATURES, 3), nn.Hardtanh()), messages)
+    assert messages[1:] == [f"{instead}: '1' is a Hardtanh, which is not supported."]
 
 
 def test_a_wish_for_torch_shows_no_message(messages):
@@ -114,7 +114,7 @@ def test_a_wish_for_torch_shows_no_message(messages):
 def test_the_compiled_trainer_must_fit_if_it_is_set(messages):
     with pytest.raises(
         ConfigError,
-        match=r"'1' is a Tanh, which is not supported\. Use training\.trainer = auto or torch",
+        match=r"'1' is a Softsign, which is not supported\. Use training\.trainer = auto or torch",
     ):
         make(deep, messages, "native")
     assert messages == []

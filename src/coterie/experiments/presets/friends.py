@@ -15,12 +15,12 @@ FETCHES = 5
 PATIENCE = 50
 """Rounds without a lower validation loss after which a peer stops (table A.3)."""
 
-Taus: TypeAlias = dict[str, tuple[float, float]]
+TausByMetric: TypeAlias = dict[str, tuple[float, float]]
 """τ of each metric, merged by FedAvg and by FedSim."""
-Rates: TypeAlias = dict[str, float]
+RatesByMetric: TypeAlias = dict[str, float]
 
 
-def _taus(*values: float) -> Taus:
+def _taus(*values: float) -> TausByMetric:
     """Return the τ of one column of the table: inverse loss, cos grad, cos weight, L2."""
     metrics = ("inverse-loss", "cosine-gradients", "cosine-weights", "inverse-distance")
     return dict(zip(metrics, zip(values[::2], values[1::2], strict=True), strict=True))
@@ -114,7 +114,9 @@ def _metric_options(metric: str) -> dict[str, float]:
     return {"alpha": 0.0} if metric == "cosine-gradients" else {}
 
 
-def _dac(taus: Taus, fetches: int = FETCHES, rates: Rates | None = None) -> tuple[Variant, ...]:
+def _dac(
+    taus: TausByMetric, fetches: int = FETCHES, rates: RatesByMetric | None = None
+) -> tuple[Variant, ...]:
     """Return DAC with each metric, merged by FedAvg and by FedSim, with the setting's τ."""
     return tuple(
         Variant(
@@ -135,7 +137,7 @@ def _dac(taus: Taus, fetches: int = FETCHES, rates: Rates | None = None) -> tupl
     )
 
 
-def _panm(taus: Taus) -> tuple[Variant, ...]:
+def _panm(taus: TausByMetric) -> tuple[Variant, ...]:
     """Return PANM with the two metrics of the thesis, and with FedSim (not in the thesis)."""
     return tuple(
         Variant(

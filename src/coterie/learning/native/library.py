@@ -13,11 +13,24 @@ from typing import Any
 MODULE = "coterie.learning.native._kernels"
 
 CONVOLUTION, LINEAR, MAX_POOL, AVERAGE_POOL, RELU, DROPOUT = range(1, 7)
-CROSS_ENTROPY, SQUARED_ERROR = 1, 2
+TANH, SIGMOID, GELU, GELU_TANH, LEAKY_RELU, SILU = range(7, 13)
+BATCH_NORM, GROUP_NORM, LAYER_NORM, EMBEDDING, ADD = range(13, 18)
+CROSS_ENTROPY, SQUARED_ERROR, BINARY_CROSS_ENTROPY, HUBER, ABSOLUTE_ERROR = range(1, 6)
+LOSSES = {
+    "cross-entropy": CROSS_ENTROPY,
+    "mse": SQUARED_ERROR,
+    "bce": BINARY_CROSS_ENTROPY,
+    "huber": HUBER,
+    "mae": ABSOLUTE_ERROR,
+}
 OPTIMIZERS = {"sgd": 1, "adam": 2, "adamw": 3}
 ERRORS = {
     1: "a row number lies outside the data",
     2: "a label is not among the model's classes",
+    3: "batch normalisation needs more than one sample in a batch, but the last batch of an epoch "
+    "has only one. Choose another training.batch_size",
+    4: "a token is not among the rows of the model's embedding",
+    5: "a batch is larger than the network was made for",
 }
 
 _Pair = ctypes.c_int32 * 2
@@ -40,6 +53,16 @@ class Operation(ctypes.Structure):
         ("rate", ctypes.c_float),
         ("weight", ctypes.c_int64),
         ("bias", ctypes.c_int64),
+        ("source", ctypes.c_int32),
+        ("other", ctypes.c_int32),
+        ("count", ctypes.c_int32),
+        ("skipped_row", ctypes.c_int32),
+        ("is_flat", ctypes.c_int32),
+        ("epsilon", ctypes.c_float),
+        ("momentum", ctypes.c_float),
+        ("slope", ctypes.c_float),
+        ("mean", ctypes.c_int64),
+        ("variance", ctypes.c_int64),
     )
 
 
@@ -84,7 +107,7 @@ class TrainCall(ctypes.Structure):
 
 
 class EvaluateCall(ctypes.Structure):
-    """One evaluation; the library writes `losses` and `correct`."""
+    """One evaluation; the library writes `losses`, and `correct` and `outputs` where wanted."""
 
     _fields_ = (
         ("data", ctypes.POINTER(Data)),
@@ -93,6 +116,7 @@ class EvaluateCall(ctypes.Structure):
         ("num_samples", ctypes.c_int64),
         ("losses", ctypes.c_void_p),
         ("correct", ctypes.c_void_p),
+        ("outputs", ctypes.c_void_p),
     )
 
 
@@ -106,14 +130,24 @@ class Library:
         pointer, count = ctypes.c_void_p, ctypes.c_int64
         number, status = ctypes.c_int32, ctypes.c_int
         self.create = self._function(
-            loaded, "create", pointer, pointer, number, ctypes.POINTER(count), number
+            loaded,
+            "create",
+            pointer,
+            pointer,
+            number,
+            ctypes.POINTER(count),
+            number,
+            count,
+            number,
         )
+        self.num_outputs = self._function(loaded, "num_outputs", count, pointer)
         self.free = self._function(loaded, "free", None, pointer)
         self.train = self._function(loaded, "train", status, pointer, pointer, pointer, count)
         self.evaluate = self._function(loaded, "evaluate", status, pointer, pointer, count)
         self.gradient = self._function(
             loaded, "gradient", status, pointer, pointer, pointer, pointer, count, pointer
         )
+        self.widen = self._function(loaded, "widen", number, number)
         self.multiply_adds = self._function(
             loaded, "multiply_adds", count, count, ctypes.POINTER(ctypes.c_float)
         )

@@ -14,11 +14,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from coterie.errors import ConfigError
-from coterie.learning.native.compiled_network import CompiledNetwork, address, data_at
+from coterie.learning.module_calls import evaluation_of, single_threaded
+from coterie.learning.native.compiled_network import CompiledNetwork, address
 from coterie.learning.native.library import OPTIMIZERS, EvaluateCall, Library, TrainCall, Training
-from coterie.learning.native.translate_module import Step
+from coterie.learning.native.step import Step
 from coterie.learning.settings import TrainingSettings
 from coterie.learning.trainer import (
     EvaluateJob,
@@ -32,7 +34,6 @@ from coterie.learning.trainer import (
 )
 from coterie.models.layout import Layout
 from coterie.tasks import Task
-from coterie.tasks.score import ACCURACY
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -59,18 +60,25 @@ class NativeTrainer(Trainer):
         self.name = f"native {library.level}"
         self.workspace = workspace
         self._task = task
-        self._has_classes = task.loss == "cross-entropy"
         self._training = _training(settings)
-        shape = workspace.pools[0].only_inputs.shape[1:]
+        networks = [
+            CompiledNetwork(
+                library,
+                steps,
+                workspace.pools[0].only_inputs.shape[1:],
+                loss=task.loss_name,
+                batch_size=settings.batch_size,
+                leaves_out=settings.weight_decay == 0,
+            )
+            for _ in range(threads)
+        ]
+        self._num_outputs = networks[0].num_outputs
         self._pools = [
-            data_at(pool.only_inputs, pool.targets, shape, has_classes=self._has_classes)
-            for pool in workspace.pools
+            networks[0].samples.data_at(pool.only_inputs, pool.targets) for pool in workspace.pools
         ]
         self._networks: queue.SimpleQueue[CompiledNetwork] = queue.SimpleQueue()
-        for _ in range(threads):
-            self._networks.put(
-                CompiledNetwork(library, steps, shape, has_classes=self._has_classes)
-            )
+        for network in networks:
+            self._networks.put(network)
         self._threads = threads
         self._is_closed = False
         self._executor = ThreadPoolExecutor(threads) if threads > 1 else None
@@ -81,7 +89,10 @@ class NativeTrainer(Trainer):
 
     def evaluate(self, jobs: Sequence[EvaluateJob]) -> list[Evaluation]:
         """Evaluate each job's model."""
-        return self._divide(self._evaluate, jobs)
+        if not any(self._needs_outputs(job) for job in jobs):
+            return self._divide(self._evaluate, jobs)
+        with single_threaded():  # scores are computed with torch
+            return self._divide(self._evaluate, jobs)
 
     def close(self) -> None:
         """End the threads and free the memory of the networks."""
@@ -130,13 +141,12 @@ class NativeTrainer(Trainer):
         if not jobs:
             return []
         rows = _rows_of(jobs)
-        places = {number: address(mine) for number, mine in rows.items()}
         # All answers are in one array: creating thousands of small ones takes longer than
         # evaluating small models.
         losses = np.empty(sum(len(job.samples) for job in jobs), np.float32)
-        correct = np.empty(len(losses), np.bool_) if self._has_classes else None
-        first_loss = address(losses)
-        first_correct = None if correct is None else address(correct)
+        correct = np.empty(len(losses), np.bool_) if self._task.counts_correct_classes else None
+        wants_outputs = any(self._needs_outputs(job) for job in jobs)
+        outputs = np.empty((len(losses) if wants_outputs else 0, self._num_outputs), np.float32)
         calls = (EvaluateCall * len(jobs))()
         parts = []
         start = 0
@@ -146,11 +156,13 @@ class NativeTrainer(Trainer):
             part = slice(start, start + len(job.samples))
             call.data = ctypes.pointer(self._pools[job.samples.pool])
             call.model = self._address(models[-1], job.model)
-            call.rows = places[id(job.samples)]
+            call.rows = address(rows[id(job.samples)])
             call.num_samples = len(job.samples)
-            call.losses = first_loss + start * losses.itemsize
-            if first_correct is not None:
-                call.correct = first_correct + start
+            call.losses = address(losses) + start * losses.itemsize
+            if correct is not None:
+                call.correct = address(correct) + start
+            if wants_outputs:
+                call.outputs = address(outputs) + start * outputs.strides[0]
             parts.append(part)
             start = part.stop
         network = self._networks.get()
@@ -158,12 +170,31 @@ class NativeTrainer(Trainer):
             network.evaluate(calls)
         finally:
             self._networks.put(network)
-        if correct is not None and self._task.score == ACCURACY:
+        if wants_outputs:
+            return [
+                self._scored(job, rows[id(job.samples)], outputs[part], losses[part])
+                for job, part in zip(jobs, parts, strict=True)
+            ]
+        if correct is not None:
             return [Evaluation(losses[part], _mean(correct[part])) for part in parts]
         return [
             Evaluation(losses[part], self._task.score_of_loss(_mean(losses[part])))
             for part in parts
         ]
+
+    def _needs_outputs(self, job: EvaluateJob) -> bool:
+        if job.with_metrics and self._task.metrics:
+            return True
+        return self._task.needs_outputs and not self._task.counts_correct_classes
+
+    def _scored(
+        self, job: EvaluateJob, rows: npt.NDArray[np.int64], outputs: Matrix, losses: Matrix
+    ) -> Evaluation:
+        """Return an evaluation whose scores are computed from the outputs (n, num_outputs)."""
+        targets = self.workspace.pools[job.samples.pool].targets[rows]
+        return evaluation_of(
+            self._task, job, torch.from_numpy(outputs), torch.from_numpy(targets), losses
+        )
 
     def _address(self, row: Matrix, reference: ModelReference) -> int:
         """Return the address of a model."""

@@ -1,64 +1,51 @@
-"""Translates a module, a chain of layers, into steps of the compiled library."""
+"""Translates a module, layers and additions, into steps of the compiled library."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F  # noqa: N812 — the usual name
 from torch import fx, nn
 
+from coterie.learning.module_calls import single_threaded
 from coterie.learning.native import library
+from coterie.learning.native.fuse_steps import INPUT, Draft, fuse
+from coterie.learning.native.read_layers import (
+    FLATTEN,
+    FUNCTIONS,
+    LAYERS,
+    METHODS,
+    Shape,
+    adaptive_average_pool,
+)
+from coterie.learning.native.step import PARAMETRIC, Step
 from coterie.learning.trainer import Unsupported
 from coterie.models.layout import Layout
 
-Pair = tuple[int, int]
+ADDITIONS = (operator.add, operator.iadd, torch.add, "add", "add_")
+MEANS = (torch.mean, "mean")
+RESHAPES = ("view", "reshape", torch.reshape)
+ADAPTIVE = (F.adaptive_avg_pool2d,)
+IN_PLACE = (operator.iadd, torch.relu_, "add_", "relu_")
+IMAGE_LAYERS = (library.CONVOLUTION, library.MAX_POOL, library.AVERAGE_POOL)
+
+Form = Literal["flat", "image", "flattened image", "sequence"]
 
 
 @dataclass(frozen=True)
-class Step:
-    """One operation of the compiled library; see source/network.h for the fields."""
+class Value:
+    """A result within a module: the step that computes it, and how its values are arranged."""
 
-    kind: int
-    outputs: int = 0
-    kernel: Pair = (1, 1)
-    stride: Pair = (1, 1)
-    padding: Pair = (0, 0)
-    relu: bool = False
-    pool: int = 1
-    count_padding: bool = False
-    layer: int = 0
-    whole_channels: bool = False
-    rate: float = 0.0
-    weight: int = 0
-    bias: int = -1
-
-    def operation(self) -> library.Operation:
-        """Return the library's structure."""
-        return library.Operation(
-            kind=self.kind,
-            outputs=self.outputs,
-            kernel=self.kernel,
-            stride=self.stride,
-            padding=self.padding,
-            relu=self.relu,
-            pool=self.pool,
-            count_padding=self.count_padding,
-            layer=self.layer,
-            whole_channels=self.whole_channels,
-            rate=self.rate,
-            weight=self.weight,
-            bias=self.bias,
-        )
+    step: int
+    form: Form
 
 
-FLATTEN = Step(kind=0)
-"""nn.Flatten while a module is read; the library has no such operation."""
-
-
-def translate_module(module: nn.Module, layout: Layout, input_shape: tuple[int, ...]) -> list[Step]:
+def translate_module(module: nn.Module, layout: Layout, input_shape: Shape) -> list[Step]:
     """Return the steps of a module, fused where possible; raise Unsupported with a reason.
 
     Afterwards the module is in evaluation mode.
@@ -67,19 +54,15 @@ def translate_module(module: nn.Module, layout: Layout, input_shape: tuple[int, 
         raise Unsupported(f"samples of shape {input_shape} are neither flat nor images")
     if not all(parameter.requires_grad for parameter in module.parameters()):
         raise Unsupported("some of its parameters are frozen")
-    if any(not entry.trainable for entry in layout.entries):
-        raise Unsupported("it has buffers")
     _refuse_hooks(module)
-    steps, evaluated = (_read(module, layout, training=training) for training in (True, False))
+    steps, evaluated = (
+        _read(module, layout, input_shape, training=training) for training in (True, False)
+    )
     if steps != evaluated:
         raise Unsupported("it has different layers in training and in evaluation")
-    layers = [step.layer for step in steps if step.kind in (library.CONVOLUTION, library.LINEAR)]
-    if not layers:
+    if not any(step.kind in (library.CONVOLUTION, library.LINEAR) for step in steps):
         raise Unsupported("it has no convolution or linear layer")
-    # Sometimes only the last layers are trained: they must be the last ones of the chain.
-    if layers != sorted(layers):
-        raise Unsupported("the order of its layers in use differs from their definition")
-    return _fused(steps, is_flat=len(input_shape) == 1)
+    return steps
 
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -96,246 +79,264 @@ def _refuse_hooks(module: nn.Module) -> None:
             raise Unsupported(f"'{name}' has hooks")
 
 
-def _read(module: nn.Module, layout: Layout, *, training: bool) -> list[Step]:
+def _read(module: nn.Module, layout: Layout, shape: Shape, *, training: bool) -> list[Step]:
     module.train(training)
     if any(part.training != training for part in module.modules()):
         raise Unsupported("some of its layers ignore train() or eval()")
-    return _Reader(module, layout).read()
+    return _Reader(module, layout, shape).read()
 
 
 class _Reader:
     """Follows a module's graph from input to output."""
 
-    def __init__(self, module: nn.Module, layout: Layout) -> None:
+    def __init__(self, module: nn.Module, layout: Layout, shape: Shape) -> None:
         self._module = module
+        self._shape = shape
         self._entries = {entry.name: entry for entry in layout.entries}
         self._used: set[str] = set()
+        self._values: dict[fx.Node, Value] = {}
+        self._drafts: list[Draft] = []
+        self._overwritten: list[tuple[int, str]] = []
 
     def read(self) -> list[Step]:
-        steps: list[Step] = []
-        previous: fx.Node | None = None
-        for node in _graph(self._module).nodes:
-            if node.op == "placeholder" and previous is None:
-                previous = node
-                continue
-            if node.op == "output":
-                if node.args != (previous,):
-                    raise Unsupported("it does not return the result of its last layer")
+        graph = self._graph
+        for node in graph.nodes:
+            if node.op == "placeholder":
+                if self._values:
+                    raise Unsupported("it has more than one input")
+                self._values[node] = Value(INPUT, "image" if len(self._shape) == 3 else "flat")
+            elif node.op == "output":
                 break
-            if previous is None or node.all_input_nodes != [previous]:
-                raise Unsupported(f"its layers are not a plain chain, at '{node.name}'")
-            try:
-                steps += self._steps_of(node)
-            except (TypeError, ValueError):  # torch has arguments that are unknown here
-                raise Unsupported(f"'{node.name}' has unsupported arguments") from None
-            previous = node
-        if missing := self._entries.keys() - self._used:
-            raise Unsupported(f"no supported layer uses its parameter '{min(missing)}'")
-        return steps
+            elif not _is_size(node):
+                self._read_node(node)
+        result = node.args[0] if node.op == "output" else None
+        if not isinstance(result, fx.Node) or result not in self._values:
+            raise Unsupported("it does not return the result of its last layer")
+        self._refuse_overwritten()
+        self._refuse_missing()
+        return fuse(self._drafts, self._values[result].step)
 
-    def _steps_of(self, node: fx.Node) -> list[Step]:
+    def _read_node(self, node: fx.Node) -> None:
+        if not node.users:
+            raise Unsupported(f"its result at '{node.name}' is not used")
+        inputs = [self._value(each) for each in node.all_input_nodes if not _is_size(each)]
+        try:
+            if node.target in ADDITIONS:
+                self._values[node] = self._addition(node)
+            elif len(inputs) != 1:
+                raise Unsupported(f"'{node.name}' is not an operation on one result or a sum")
+            else:
+                self._values[node] = self._operation(node, inputs[0])
+        except (TypeError, ValueError):  # torch has arguments that are unknown here
+            raise Unsupported(f"'{node.name}' has unsupported arguments") from None
+        if _is_in_place(self._module, node):
+            self._overwritten.append((inputs[0].step, node.name))
+
+    def _value(self, node: fx.Node) -> Value:
+        if node not in self._values:
+            raise Unsupported(f"'{node.name}' is not a supported operation")
+        return self._values[node]
+
+    def _addition(self, node: fx.Node) -> Value:
+        one, other = node.args
+        if node.kwargs or not isinstance(one, fx.Node) or not isinstance(other, fx.Node):
+            raise Unsupported(f"'{node.name}' adds something else than two results")
+        first, second = self._value(one), self._value(other)
+        if first.form != second.form or first.form == "sequence":
+            raise Unsupported(f"'{node.name}' adds results of different shapes")
+        return self._add(Step(library.ADD), first.form, first.step, second.step)
+
+    def _operation(self, node: fx.Node, value: Value) -> Value:
         if node.op == "call_module":
             name = str(node.target)
             layer = self._module.get_submodule(name) if name else self._module
-            return self._layer(name, layer)
-        options = dict(node.kwargs)
-        arguments = node.args[1:]
-        if node.op == "call_function" and node.target in _FUNCTIONS:
-            return _FUNCTIONS[node.target](*arguments, **options)
-        if node.op == "call_method" and node.target in _METHODS:
-            return _METHODS[str(node.target)](*arguments, **options)
-        raise Unsupported(f"'{node.name}' is not a supported operation")
+            return self._layer(node, name, layer)
+        options: dict[str, Any] = dict(node.kwargs)
+        arguments: list[Any] = list(node.args[1:])
+        source = node.args[0] if node.args else options.pop("input", None)
+        if not isinstance(source, fx.Node):
+            raise Unsupported(f"'{node.name}' has unsupported arguments")
+        if node.target in MEANS:
+            return self._mean(node, value, *arguments, **options)
+        if node.target in RESHAPES:
+            return self._reshaped(node, value)
+        if node.target in ADAPTIVE:
+            pooled = adaptive_average_pool(self._shape_of(source), *arguments, **options)
+            return self._place(node, pooled, value)
+        known: dict[Any, Callable[..., Step | None]] = (
+            FUNCTIONS if node.op == "call_function" else METHODS
+        )
+        if node.op not in ("call_function", "call_method") or node.target not in known:
+            raise Unsupported(f"'{node.name}' is not a supported operation")
+        return self._place(node, known[node.target](*arguments, **options), value)
 
-    def _layer(self, name: str, layer: nn.Module) -> list[Step]:
+    def _layer(self, node: fx.Node, name: str, layer: nn.Module) -> Value:
+        source = node.args[0] if node.args else next(iter(node.kwargs.values()))
+        if not isinstance(source, fx.Node) or len(node.args) + len(node.kwargs) != 1:
+            raise Unsupported(f"'{node.name}' has unsupported arguments")
+        value = self._value(source)
         # Exactly these types: a subclass may compute anything.
-        for kind, read in _LAYERS.items():
-            if type(layer) is kind:
-                steps: list[Step] = read(layer)
-                break
-        else:
+        if type(layer) is nn.AdaptiveAvgPool2d:
+            pooled = adaptive_average_pool(self._shape_of(source), layer.output_size)
+            return self._place(node, pooled, value)
+        if type(layer) not in LAYERS:
             raise Unsupported(f"'{name}' is a {type(layer).__name__}, which is not supported")
-        return [self._placed(name, step) for step in steps]
+        if type(layer) is nn.LayerNorm and layer.normalized_shape != self._shape_of(source):
+            raise Unsupported(f"'{name}' normalises only a part of each sample")
+        step = LAYERS[type(layer)](layer)
+        if step is not None and step.kind in PARAMETRIC:
+            step = self._with_parameters(name, layer, step)
+        placed = self._place(node, step, value)
+        return self._joined(placed, is_flat=False) if type(layer) is nn.EmbeddingBag else placed
 
-    def _placed(self, name: str, step: Step) -> Step:
-        """Return a step with the positions of its parameters in the model's vector."""
-        if step.kind not in (library.CONVOLUTION, library.LINEAR):
-            return step
-        weight, bias = (f"{name}.{key}" if name else key for key in ("weight", "bias"))
-        if weight not in self._entries or weight in self._used:
-            raise Unsupported(f"'{name}' is used twice or shares its weights")
-        self._used |= {weight, bias} & self._entries.keys()
-        entry = self._entries[weight]
-        return replace(
-            step,
-            layer=entry.layer,
-            weight=entry.start,
-            bias=self._entries[bias].start if bias in self._entries else -1,
-        )
-
-
-def _graph(module: nn.Module) -> fx.Graph:
-    try:
-        return fx.Tracer().trace(module)
-    except Exception as error:  # a user's forward may raise anything for a proxy
-        raise Unsupported(f"its structure cannot be read ({type(error).__name__})") from None
-
-
-def _pair(value: Any) -> Pair:
-    one, other = (value, value) if isinstance(value, int) else tuple(value)
-    return int(one), int(other)
-
-
-def _convolution(layer: nn.Conv2d) -> list[Step]:
-    if layer.groups != 1 or _pair(layer.dilation) != (1, 1) or layer.padding_mode != "zeros":
-        raise Unsupported("a convolution has groups, dilation or a padding mode")
-    if isinstance(layer.padding, str):
-        raise Unsupported(f"a convolution has padding '{layer.padding}'")
-    return [
-        Step(
-            library.CONVOLUTION,
-            layer.out_channels,
-            _pair(layer.kernel_size),
-            _pair(layer.stride),
-            _pair(layer.padding),
-        )
-    ]
-
-
-def _linear(layer: nn.Linear) -> list[Step]:
-    return [Step(library.LINEAR, layer.out_features)]
-
-
-def _max_pool(
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> list[Step]:
-    if ceil_mode or return_indices or _pair(dilation) != (1, 1):
-        raise Unsupported("max-pooling has dilation, ceil mode or returns indices")
-    return [_pool(library.MAX_POOL, kernel_size, stride, padding)]
-
-
-def _average_pool(
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> list[Step]:
-    if ceil_mode or divisor_override is not None:
-        raise Unsupported("average pooling has ceil mode or a divisor override")
-    pool = _pool(library.AVERAGE_POOL, kernel_size, stride, padding)
-    return [replace(pool, count_padding=count_include_pad)]
-
-
-def _pool(kind: int, kernel_size: Any, stride: Any, padding: Any) -> Step:
-    kernel = _pair(kernel_size)
-    return Step(
-        kind,
-        kernel=kernel,
-        stride=kernel if stride is None or stride == [] else _pair(stride),
-        padding=_pair(padding),
-    )
-
-
-def _relu(inplace: bool = False) -> list[Step]:
-    return [Step(library.RELU)]
-
-
-def _flatten(start_dim: int = 0, end_dim: int = -1) -> list[Step]:
-    if (start_dim, end_dim) != (1, -1):
-        raise Unsupported("it does not flatten each sample completely")
-    return [FLATTEN]
-
-
-def _dropout(layer: nn.Dropout | nn.Dropout2d) -> list[Step]:
-    whole_channels = isinstance(layer, nn.Dropout2d)
-    return [Step(library.DROPOUT, rate=layer.p, whole_channels=whole_channels)]
-
-
-def _log_softmax(layer: nn.LogSoftmax) -> list[Step]:
-    """Return a step to drop: cross-entropy applies log-softmax, and a second one has no effect."""
-    if layer.dim not in (1, -1):
-        raise Unsupported("its log-softmax is not over the classes")
-    return [LOG_SOFTMAX]
-
-
-LOG_SOFTMAX = Step(kind=-1)
-
-_LAYERS: dict[type[nn.Module], Callable[[Any], list[Step]]] = {
-    nn.Conv2d: _convolution,
-    nn.Linear: _linear,
-    nn.MaxPool2d: lambda pool: _max_pool(
-        pool.kernel_size,
-        pool.stride,
-        pool.padding,
-        pool.dilation,
-        pool.ceil_mode,
-        pool.return_indices,
-    ),
-    nn.AvgPool2d: lambda pool: _average_pool(
-        pool.kernel_size,
-        pool.stride,
-        pool.padding,
-        pool.ceil_mode,
-        pool.count_include_pad,
-        pool.divisor_override,
-    ),
-    nn.ReLU: lambda _: _relu(),
-    nn.Flatten: lambda layer: _flatten(layer.start_dim, layer.end_dim),
-    nn.Dropout: _dropout,
-    nn.Dropout2d: _dropout,
-    nn.Identity: lambda _: [],
-    nn.LogSoftmax: _log_softmax,
-}
-_FUNCTIONS: dict[Any, Callable[..., list[Step]]] = {
-    F.relu: _relu,
-    torch.relu: _relu,
-    torch.flatten: _flatten,
-    F.max_pool2d: _max_pool,
-    torch.max_pool2d: _max_pool,
-    F.avg_pool2d: _average_pool,
-}
-_METHODS: dict[str, Callable[..., list[Step]]] = {"relu": _relu, "flatten": _flatten}
-
-
-def _fused(steps: list[Step], *, is_flat: bool) -> list[Step]:
-    """Join ReLU and 2×2 max-pooling to the layer before; drop flattening and log-softmax."""
-    fused: list[Step] = []
-    for number, step in enumerate(steps):
-        if step is LOG_SOFTMAX:
-            if number != len(steps) - 1:
-                raise Unsupported("its log-softmax is not its last layer")
-            if [before.outputs for before in fused if before.outputs][-1] == 1:
-                raise Unsupported("the log-softmax of a single output is always zero")
-            continue
+    def _place(self, node: fx.Node, step: Step | None, value: Value) -> Value:
+        """Add a step that reads one value, if it fits the arrangement of the value."""
+        if step is None:
+            return value
+        if value.form == "sequence" and step is not FLATTEN:
+            raise Unsupported(f"'{node.name}' reads the rows of an embedding one by one")
         if step is FLATTEN:
-            is_flat = True
-            continue
-        if step.kind == library.LINEAR and not is_flat:
+            return self._flattened(value)
+        if step.kind == library.EMBEDDING:
+            if value != Value(INPUT, "flat"):
+                raise Unsupported("an embedding reads something else than the input")
+            return self._add(step, "sequence", INPUT)
+        if step.kind == library.LINEAR and value.form == "image":
             raise Unsupported("it has a linear layer on images without flattening")
-        if is_flat and step.kind in (library.CONVOLUTION, library.MAX_POOL, library.AVERAGE_POOL):
+        if step.kind in IMAGE_LAYERS and value.form != "image":
             raise Unsupported("it has a convolution or pooling after flattening")
-        before = fused[-1] if fused else None
-        if before is not None and _can_join(before, step):
-            change = {"relu": True} if step.kind == library.RELU else {"pool": 2}
-            fused[-1] = replace(before, **change)
-        else:
-            fused.append(step)
-    return fused
+        if step.kind == library.BATCH_NORM and step.is_flat == (value.form == "image"):
+            raise Unsupported("its batch normalisation is not for this shape of samples")
+        if step.kind == library.GROUP_NORM and value.form == "flattened image":
+            raise Unsupported("it has a group normalisation of flattened images")
+        form: Form = "flat" if step.kind == library.LINEAR else value.form
+        return self._add(step, form, value.step)
+
+    def _add(self, step: Step, form: Form, *sources: int) -> Value:
+        self._drafts.append(Draft(step, sources))
+        return Value(len(self._drafts) - 1, form)
+
+    def _flattened(self, value: Value) -> Value:
+        if value.form == "sequence":
+            return self._joined(value, is_flat=True)
+        return replace(value, form="flattened image") if value.form == "image" else value
+
+    def _joined(self, value: Value, *, is_flat: bool) -> Value:
+        """Let an embedding average all positions, or keep them all."""
+        draft = self._drafts[value.step]
+        if draft.is_joined and draft.step.is_flat != is_flat:
+            raise Unsupported("the rows of an embedding are both averaged and flattened")
+        self._drafts[value.step] = replace(
+            draft, step=replace(draft.step, is_flat=is_flat), is_joined=True
+        )
+        return replace(value, form="flat")
+
+    def _mean(self, node: fx.Node, value: Value, dim: Any = None, keepdim: bool = False) -> Value:
+        over = {dim} if isinstance(dim, int) else set(dim or ())
+        if value.form == "sequence" and over in ({1}, {-2}) and not keepdim:
+            return self._joined(value, is_flat=False)
+        if value.form != "image" or {each % 4 for each in over} != {2, 3}:
+            raise Unsupported(f"'{node.name}' is not the mean over an image or over positions")
+        source = node.all_input_nodes[0]
+        pooled = self._place(node, adaptive_average_pool(self._shape_of(source), 1), value)
+        return pooled if keepdim else replace(pooled, form="flattened image")
+
+    def _reshaped(self, node: fx.Node, value: Value) -> Value:
+        shape = self._shape_of(node)
+        if len(shape) != 1 or shape[0] != _size(self._shape_of(node.all_input_nodes[0])):
+            raise Unsupported("it does not flatten each sample completely")
+        return self._flattened(value)
+
+    def _with_parameters(self, name: str, layer: nn.Module, step: Step) -> Step:
+        """Return a step with the positions of its parameters in the model's vector."""
+        keys = ("weight", "bias", "running_mean", "running_var")
+        places = {key: f"{name}.{key}" if name else key for key in keys}
+        present = [places[key] for key in keys if getattr(layer, key, None) is not None]
+        if any(each not in self._entries or each in self._used for each in present):
+            raise Unsupported(f"'{name}' is used twice or shares its weights")
+        self._used |= set(present)
+        for each in present:
+            if not self._entries[each].trainable and each in (places["weight"], places["bias"]):
+                raise Unsupported(f"'{each}' is not trained")
+        starts = [self._entries[each].start if each in present else -1 for each in places.values()]
+        layer_number = self._entries[present[0]].layer if present else 0
+        weight, bias, mean, variance = starts
+        return replace(
+            step, layer=layer_number, weight=weight, bias=bias, mean=mean, variance=variance
+        )
+
+    def _refuse_overwritten(self) -> None:
+        """Raise Unsupported if a value changes in place that something else reads too."""
+        sources = [source for draft in self._drafts for source in draft.sources]
+        for step, name in self._overwritten:
+            if sources.count(step) > 1:
+                raise Unsupported(f"'{name}' changes a result in place that is read elsewhere")
+
+    def _refuse_missing(self) -> None:
+        if missing := self._entries.keys() - self._used:
+            name = min(missing)
+            if not self._entries[name].trainable:
+                raise Unsupported(
+                    f"no supported layer uses '{name}', a buffer or a parameter that is not trained"
+                )
+            raise Unsupported(f"no supported layer uses its parameter '{name}'")
+
+    @cached_property
+    def _graph(self) -> fx.Graph:
+        try:
+            return fx.Tracer().trace(self._module)
+        except Exception as error:  # a user's forward may raise anything for a proxy
+            raise Unsupported(f"its structure cannot be read ({type(error).__name__})") from None
+
+    def _shape_of(self, node: fx.Node) -> Shape:
+        """Return the shape of one sample's values at a node."""
+        return self._shapes[node.name]
+
+    @cached_property
+    def _shapes(self) -> dict[str, Shape]:
+        tables = nn.Embedding | nn.EmbeddingBag
+        reads_tokens = any(isinstance(part, tables) for part in self._module.modules())
+        samples = torch.zeros(2, *self._shape, dtype=torch.int64 if reads_tokens else torch.float32)
+        was_training = self._module.training
+        self._module.eval()  # running statistics stay
+        finder = _ShapeFinder(fx.GraphModule(self._module, self._graph))
+        try:
+            with single_threaded(), torch.no_grad():
+                finder.run(samples)
+        except Exception as error:  # a user's forward may raise anything
+            raise Unsupported(f"its shapes cannot be found ({type(error).__name__})") from None
+        finally:
+            self._module.train(was_training)
+        return finder.shapes
 
 
-def _can_join(before: Step, step: Step) -> bool:
-    """Return whether a step can be fused; ReLU and max-pooling may be in any order."""
-    if step.kind == library.RELU:
-        return before.kind in (library.CONVOLUTION, library.LINEAR)
-    return (
-        before.kind == library.CONVOLUTION
-        and before.pool == 1
-        and step.kind == library.MAX_POOL
-        and (step.kernel, step.stride, step.padding) == ((2, 2), (2, 2), (0, 0))
-    )
+class _ShapeFinder(fx.Interpreter):
+    """Runs a module's graph, and keeps the shape of one sample's values at each node."""
+
+    def __init__(self, module: fx.GraphModule) -> None:
+        super().__init__(module)
+        self.shapes: dict[str, Shape] = {}
+
+    def run_node(self, n: fx.Node) -> Any:
+        """Run one node as usual."""
+        result = super().run_node(n)
+        if isinstance(result, torch.Tensor):
+            self.shapes[n.name] = tuple(result.shape[1:])
+        return result
+
+
+def _size(shape: Shape) -> int:
+    return torch.Size(shape).numel()
+
+
+def _is_size(node: fx.Node) -> bool:
+    """Whether a node computes a size, such as images.shape[0]."""
+    if node.op == "call_function":
+        return node.target in (getattr, operator.getitem)
+    return node.op == "call_method" and node.target == "size"
+
+
+def _is_in_place(module: nn.Module, node: fx.Node) -> bool:
+    if node.op == "call_module":
+        return bool(getattr(module.get_submodule(str(node.target)), "inplace", False))
+    return node.target in IN_PLACE or bool(node.kwargs.get("inplace", False))

@@ -20,8 +20,8 @@ QUIET_SECONDS, QUIET_ROUNDS = 60.0, 5
 """A run without a new round for QUIET_SECONDS, and for QUIET_ROUNDS usual rounds, is quiet."""
 LAST_ROUNDS = 20
 """Number of rounds over which the duration of a round is averaged."""
-State: TypeAlias = Literal["waiting", "running", "quiet", "finished"]
-Stamp: TypeAlias = tuple[tuple[int, int] | None, ...]
+RunState: TypeAlias = Literal["waiting", "running", "quiet", "finished"]
+FileTimes: TypeAlias = tuple[tuple[int, int] | None, ...]
 """Modification times and inodes of files; None for a missing file."""
 
 
@@ -35,7 +35,7 @@ class RunProgress:
     num_rounds: int
     """Number of rounds, including the initial training."""
     num_done: int
-    state: State
+    state: RunState
     seconds_per_round: float | None
     """Mean of the last rounds; None before the first round."""
 
@@ -89,10 +89,10 @@ class RunFollower:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._opened: Stamp | None = None
+        self._opened: FileTimes | None = None
         self._problems: list[str] = []
         self._runs: list[_FollowedRun] = []
-        self._last: tuple[tuple[State, ...], tuple[str, ...]] | None = None
+        self._last: tuple[tuple[RunState, ...], tuple[str, ...]] | None = None
 
     def take_snapshot(self) -> Snapshot | None:
         """Return the state of the runs; None if nothing has changed since the last call."""
@@ -117,7 +117,7 @@ class RunFollower:
 
     def _open(self) -> bool:
         """Open the runs of the folder again if its settings changed; return whether they did."""
-        stamp = _stamp(self._folder / EXPERIMENT, self._folder / CONFIG)
+        stamp = _file_times(self._folder / EXPERIMENT, self._folder / CONFIG)
         if stamp == self._opened:
             return False
         self._opened = stamp
@@ -137,7 +137,7 @@ class _FollowedRun:
     def __init__(self, run: RunFolder) -> None:
         self._parts = GrowingTables(run.folder)
         self.run = run
-        self._seen: Stamp | None = None
+        self._seen: FileTimes | None = None
         self._seconds_per_round: float | None = None
         self._changed = 0.0
         self.num_done = 0
@@ -152,7 +152,7 @@ class _FollowedRun:
         folder = self.run.folder
         # The timings are written after all other tables, so only they need to be checked.
         paths = (folder / "timings", folder / "timings.parquet", folder / SUMMARY)
-        stamp = _stamp(*paths)
+        stamp = _file_times(*paths)
         if stamp == self._seen:
             return False
         self._seen = stamp
@@ -179,7 +179,7 @@ class _FollowedRun:
             seconds_per_round=self._seconds_per_round,
         )
 
-    def _state(self) -> State:
+    def _state(self) -> RunState:
         if self._seen and self._seen[-1] is not None:
             return "finished"
         if not self.num_done:
@@ -188,7 +188,7 @@ class _FollowedRun:
         return "quiet" if time.time() - self._changed > patience else "running"
 
 
-def _stamp(*paths: Path) -> Stamp:
+def _file_times(*paths: Path) -> FileTimes:
     return tuple(_changed_at(path) for path in paths)
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from coterie.runtime.round import Columns
 from coterie.runtime.round_metrics import known_mean
 
-Columns: TypeAlias = dict[str, npt.NDArray[Any]]
-Mask: TypeAlias = npt.NDArray[np.bool_]
 mean = known_mean
 ALL = "all"
 """The name of all peers together, in columns of clusters."""
@@ -34,7 +33,7 @@ def by_round(table: Columns) -> Iterator[tuple[int, Columns]]:
         yield int(number), {name: values[start:end] for name, values in table.items()}
 
 
-def by_cluster(clusters: npt.NDArray[Any]) -> Iterator[tuple[str, Mask]]:
+def by_cluster(clusters: npt.NDArray[Any]) -> Iterator[tuple[str, npt.NDArray[np.bool_]]]:
     """Yield all peers, then each cluster, with the mask of its rows."""
     yield ALL, np.ones(len(clusters), dtype=bool)
     for cluster in np.unique(clusters):

@@ -13,7 +13,6 @@ from coterie.results.analyses.columns import (
     ALL,
     CLUSTER,
     CLUSTER_NAME,
-    Columns,
     by_cluster,
     by_round,
     columns,
@@ -21,6 +20,7 @@ from coterie.results.analyses.columns import (
     means_of,
     of_all_peers,
 )
+from coterie.runtime.round import Columns
 from coterie.tasks import Score
 
 SHARES = (0.95, 1.0)

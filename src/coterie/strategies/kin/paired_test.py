@@ -23,10 +23,9 @@ import numpy.typing as npt
 
 Losses: TypeAlias = npt.NDArray[np.float32]
 """Per-sample losses of a model, (n,), with the samples always in the same order."""
-Values: TypeAlias = npt.NDArray[np.float64]
 
 
-def z_scores(losses: Losses, reference: Losses) -> Values:
+def z_scores(losses: Losses, reference: Losses) -> npt.NDArray[np.float64]:
     """Return z = mean(d) / (sd(d)/√n) of d = losses − reference: standard errors above it.
 
     Parameters

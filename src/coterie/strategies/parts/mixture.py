@@ -14,7 +14,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-Values = npt.NDArray[np.float64]
+from coterie.strategies.parts.similarity_table import Values
+
 Mask = npt.NDArray[np.bool_]
 
 MAX_ITERATIONS = 100

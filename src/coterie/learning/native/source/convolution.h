@@ -100,7 +100,7 @@ INLINE void window_offsets(const Step *s, int32_t offset[WINDOW])
 INLINE int64_t input_of(const Step *s, int64_t y, int64_t x)
 {
     const int64_t line = padded_width(&s->in) * s->in.channels;
-    return y * s->is.pool * s->is.stride[0] * line +
+    return s->from + y * s->is.pool * s->is.stride[0] * line +
            x * s->is.pool * s->is.stride[1] * s->in.channels;
 }
 

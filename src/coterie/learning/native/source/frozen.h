@@ -29,6 +29,8 @@ static Frozen reserve_frozen(const Network *n, int32_t first, int64_t num_rows, 
 {
     Frozen f = {0};
     if (num_samples == 0 || first == 0 || first >= n->num_steps) return f;
+    /* Later steps may read more than one tensor, and a batch's statistics change with the batch. */
+    if (!n->is_chain || n->whole_batch) return f;
     for (int32_t i = 0; i < first; i++)
         if (n->steps[i].is.kind == DROPOUT) return f;
     f.stride = rounded_up(num_values(&n->steps[first].in));

@@ -5,27 +5,18 @@
  */
 #include <stdlib.h>
 
-#include "convolution_gradient.h"
-#include "frozen.h"
-#include "linear.h"
 #include "loss.h"
+#include "packing.h"
+#include "passes.h"
 #include "peak.h"
 #include "plan.h"
-#include "pooling.h"
-#include "winograd.h"
 
 #define JOIN(a, b) a##b
 #define NAMED(name, level) JOIN(name, level)
 #define NAME(name) NAMED(name, LEVEL)
 #define EXPORT __attribute__((visibility("default")))
 
-enum Status { DONE = 0, BAD_ROW = 1, BAD_TARGET = 2 };
-
-typedef struct {
-    const float *inputs;           /* (num_rows, channels, height, width) */
-    const void *targets;           /* int64 classes or float32 values (num_rows) */
-    int64_t num_rows;
-} Data;
+enum Status { DONE = 0, BAD_ROW, BAD_TARGET, SINGLE_VALUE, BAD_TOKEN, LARGE_BATCH };
 
 typedef struct {
     const Data *data;
@@ -43,8 +34,22 @@ typedef struct {
     const int64_t *rows;           /* (num_samples) */
     int64_t num_samples;
     float *losses;                 /* answer (num_samples) */
-    uint8_t *correct;              /* answer (num_samples); NULL for regression */
+    uint8_t *correct;              /* answer (num_samples); NULL if there are no classes */
+    float *outputs;                /* answer (num_samples, num_outputs); NULL: not wanted */
 } EvaluateJob;
+
+static int check_tokens(const Network *n, const Data *data, const int64_t *rows, int64_t count)
+{
+    const Operation *first = &n->steps[0].is;
+    const int64_t *tokens = (const int64_t *)(const void *)data->inputs;
+    if (first->kind != EMBEDDING) return DONE;
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t t = 0; t < n->input[0]; t++) {
+            const int64_t token = tokens[rows[i] * n->input[0] + t];
+            if (token < 0 || token >= first->count) return BAD_TOKEN;
+        }
+    return DONE;
+}
 
 static int check_rows(const Network *n, const Data *data, const int64_t *rows, int64_t count)
 {
@@ -55,124 +60,53 @@ static int check_rows(const Network *n, const Data *data, const int64_t *rows, i
             if (target < 0 || target >= n->num_outputs) return BAD_TARGET;
         }
     }
-    return DONE;
+    return check_tokens(n, data, rows, count);
 }
 
-/* Bring up to eight samples into lanes; lanes beyond the last sample repeat the first one. */
-static void gather(Network *n, const Data *data, const int64_t *rows, int64_t count)
+/* Whether batch normalisation gets all batches at once, each with more than one value. */
+static int check_batches(const Network *n, int64_t batch_size, int64_t num_samples)
 {
-    const Tensor *in = &n->steps[0].in;
-    const int64_t plane = in->height * in->width, size = plane * in->channels;
-    const float *sample[LANES], *from[LANES];
-    for (int b = 0; b < LANES; b++) sample[b] = data->inputs + rows[b < count ? b : 0] * size;
-    const int whole = in->pad_height == 0 && in->pad_width == 0;
-    const int64_t length = whole ? plane : in->width, lines = whole ? 1 : in->height;
-    for (int64_t c = 0; c < in->channels; c++)
-        for (int64_t y = 0; y < lines; y++) {
-            for (int b = 0; b < LANES; b++) from[b] = sample[b] + c * plane + y * length;
-            to_lanes(from, in->value + (place_of(in, y, 0) + c) * LANES, in->channels, length);
-        }
-}
-
-static void convolution_forward(const Network *n, const Step *s, int train)
-{
-    if (is_winograd(s)) winograd_forward(n, s, train);
-    else if (s->is.pool == 2) convolution_pooled(n, s, train);
-    else convolution_plain(n, s);
-}
-
-/* Run the steps from `start` to before `end`. */
-static void forward(Network *n, int32_t start, int32_t end, int train, uint64_t stream)
-{
-    for (int32_t i = start; i < end; i++) {
-        Step *s = &n->steps[i];
-        switch (s->is.kind) {
-        case CONVOLUTION: convolution_forward(n, s, train); break;
-        case LINEAR: linear_forward(n, s); break;
-        case MAX_POOL: max_pool_forward(s); break;
-        case AVERAGE_POOL: average_pool(s, 0); break;
-        case RELU: relu_forward(s); break;
-        case DROPOUT:
-            s->stream = mixed(stream, (uint64_t)i);
-            dropout_forward(s, train);
-            break;
-        }
-    }
-}
-
-static void mask_linear_gradient(const Step *s)
-{
-    for (int64_t i = 0; i < s->out.channels * LANES; i += LANES) {
-        const ints dead = (ints)(load(s->out.value + i) <= all(0));
-        store(s->out.gradient + i, choose(dead, all(0), load(s->out.gradient + i)));
-    }
-}
-
-/* Add the group's gradients of all steps from `first` on; `fused` updates linear weights at once. */
-static void backward(Network *n, int32_t first, int num_samples, const Update *fused)
-{
-    for (int32_t i = n->num_steps - 1; i >= first; i--) {
+    if (!n->whole_batch || num_samples == 0) return DONE;
+    const int64_t largest = batch_size < num_samples ? batch_size : num_samples;
+    if (num_groups_of(largest) > n->num_groups) return LARGE_BATCH;
+    const int64_t last = num_samples % batch_size ? num_samples % batch_size : batch_size;
+    for (int32_t i = 0; i < n->num_steps; i++) {
         const Step *s = &n->steps[i];
-        if (s->is.kind == CONVOLUTION)
-            while (i > first && n->steps[i - 1].is.kind == CONVOLUTION) i--;
-        const int with_inputs = i > first;
-        switch (s->is.kind) {
-        case CONVOLUTION:
-            convolutions_backward(n, &n->steps[i], s, num_samples, with_inputs);
-            break;
-        case LINEAR:
-            if (s->is.relu) mask_linear_gradient(s);
-            if (with_inputs) linear_input_gradient(n, s);
-            if (s->is.bias >= 0) linear_bias_gradient(n, s);
-            linear_weight_gradient(n, s, fused);
-            break;
-        case MAX_POOL: max_pool_backward(s); break;
-        case AVERAGE_POOL: average_pool(s, 1); break;
-        case RELU: relu_backward(s); break;
-        case DROPOUT: dropout_backward(s); break;
-        }
+        if (s->is.kind != BATCH_NORM) continue;
+        const Rows rows = rows_of(s);
+        if (last * rows.height * rows.width == 1) return SINGLE_VALUE;
     }
-}
-
-/* The first step that has parameters of a trained layer; the network's length if there is none. */
-static int32_t first_step(const Network *n, int32_t first_layer)
-{
-    int32_t i = 0;
-    while (i < n->num_steps && (n->steps[i].num_weights == 0 || n->steps[i].is.layer < first_layer))
-        i++;
-    return i;
-}
-
-/* Run all steps before `first`, which are not trained, or use their kept results. */
-static void forward_frozen(Network *n, const Data *data, const int64_t *rows, int64_t count,
-                           int32_t first, uint64_t stream, Frozen *frozen)
-{
-    const Tensor *reached = &n->steps[first < n->num_steps ? first : 0].in;
-    if (recall_frozen(frozen, reached, rows, count)) return;
-    gather(n, data, rows, count);
-    forward(n, 0, first, 1, stream);
-    keep_frozen(frozen, reached, rows, count);
+    return DONE;
 }
 
 /* Gradients of a batch's mean loss; return the sum of its losses. */
 static double batch_gradient(Network *n, const Data *data, const int64_t *rows, int64_t count,
                              int32_t first, uint64_t stream, const Update *fused, Frozen *frozen)
 {
+    const int64_t together = n->num_groups * LANES;
     double loss = 0;
     transform_all_kernels(n);
     for (int32_t i = first; i < n->num_steps; i++) {
         const Step *s = &n->steps[i];
+        if (s->is.kind == EMBEDDING) continue; /* cleared row by row */
         const int64_t start = fused && s->is.kind == LINEAR ? s->biases : s->weights;
         memset(n->gradient + start, 0,
                sizeof(float) * (size_t)(s->weights + s->num_weights - start));
     }
-    for (int64_t start = 0; start < count; start += LANES) {
-        const int64_t here = count - start < LANES ? count - start : LANES;
-        const uint64_t mine = mixed(stream, (uint64_t)(start / LANES));
-        forward_frozen(n, data, rows + start, here, first, mine, frozen);
-        forward(n, first, n->num_steps, 1, mine);
-        loss += loss_gradient(n, data->targets, rows + start, here, 1.0f / (float)count);
-        backward(n, first, (int)here, fused);
+    for (int64_t start = 0; start < count; start += together) {
+        const Samples b = {.rows = rows + start,
+                           .count = count - start < together ? count - start : together,
+                           .stream = stream,
+                           .first_group = start / LANES,
+                           .train = 1};
+        forward_frozen(n, data, first, &b, frozen);
+        forward(n, first, n->num_steps, &b);
+        for (int64_t g = 0; g < num_groups_of(b.count); g++) {
+            const Tensor last = tensor_at(n->steps[n->num_steps - 1].out, g);
+            loss += loss_gradient(n, &last, data->targets, b.rows + g * LANES,
+                                  lanes_used(b.count, g), 1.0f / (float)count);
+        }
+        backward(n, first, &b, fused);
     }
     return loss;
 }
@@ -180,11 +114,21 @@ static double batch_gradient(Network *n, const Data *data, const int64_t *rows, 
 static void apply_updates(Network *n, int32_t first, const Update *u, int fused)
 {
     for (int32_t i = first; i < n->num_steps; i++) {
-        const Step *s = &n->steps[i];
-        if (s->num_weights == 0) continue;
+        Step *s = &n->steps[i];
+        if (s->num_weights == 0 || s->is.layer < n->first_layer) continue;
+        if (s->is.kind == EMBEDDING) {
+            update_embedding(n, s, u);
+            continue;
+        }
         update_range(n, u, fused && s->is.kind == LINEAR ? s->biases : s->weights,
                      s->weights + s->num_weights);
     }
+}
+
+static void clear_embeddings(Network *n)
+{
+    for (int32_t i = 0; i < n->num_steps; i++)
+        if (n->steps[i].is.kind == EMBEDDING) clear_embedding(n, &n->steps[i]);
 }
 
 static int is_finite(const Network *n)
@@ -196,7 +140,7 @@ static int is_finite(const Network *n)
 
 static void train_one(Network *n, const Training *t, TrainJob *job)
 {
-    const int32_t first = first_step(n, job->first_layer);
+    const int32_t first = find_trained(n, job->first_layer);
     const int fused = t->batch_size <= LANES;
     const size_t bytes = sizeof(float) * (size_t)n->num_packed;
     int64_t step = 0;
@@ -207,6 +151,7 @@ static void train_one(Network *n, const Training *t, TrainJob *job)
     pack(n, job->model);
     memset(n->first_moment, 0, bytes);
     memset(n->second_moment, 0, bytes);
+    clear_embeddings(n);
     for (int64_t e = 0; e < job->epochs; e++) {
         const int64_t *order = job->order + e * job->num_samples;
         loss = 0;
@@ -231,25 +176,31 @@ static void evaluate_one(Network *n, const EvaluateJob *job)
     transform_all_kernels(n);
     for (int64_t i = 0; i < job->num_samples; i += LANES) {
         const int64_t left = job->num_samples - i, count = left < LANES ? left : LANES;
-        gather(n, job->data, job->rows + i, count);
-        forward(n, 0, n->num_steps, 0, 0);
+        const Samples b = {.rows = job->rows + i, .count = count};
+        gather_all(n, job->data, &b);
+        forward(n, 0, n->num_steps, &b);
         losses_of(n, job->data->targets, job->rows + i, count, job->losses + i,
                   job->correct ? job->correct + i : NULL);
+        if (job->outputs) copy_outputs(n, count, job->outputs + i * n->num_outputs);
     }
 }
 
-EXPORT Network *NAME(coterie_create_)(const Operation *operations, int32_t count, const int64_t input[3],
-                                 int32_t loss)
+EXPORT Network *NAME(coterie_create_)(const Operation *operations, int32_t count,
+                                      const int64_t input[3], int32_t loss, int64_t batch_size,
+                                      int32_t leaves_out)
 {
-    return plan(operations, count, input, loss);
+    return plan(operations, count, input, loss, batch_size, leaves_out);
 }
+
+EXPORT int64_t NAME(coterie_num_outputs_)(const Network *n) { return n->num_outputs; }
 
 EXPORT void NAME(coterie_free_)(Network *n) { release(n); }
 
 EXPORT int NAME(coterie_train_)(Network *n, const Training *training, TrainJob *jobs, int64_t count)
 {
     for (TrainJob *job = jobs; job < jobs + count; job++) {
-        const int bad = check_rows(n, job->data, job->order, job->num_samples * job->epochs);
+        int bad = check_rows(n, job->data, job->order, job->num_samples * job->epochs);
+        if (!bad) bad = check_batches(n, training->batch_size, job->num_samples);
         if (bad) return bad;
         train_one(n, training, job);
     }
@@ -270,13 +221,29 @@ EXPORT int NAME(coterie_evaluate_)(Network *n, const EvaluateJob *jobs, int64_t 
 EXPORT int NAME(coterie_gradient_)(Network *n, const Data *data, const float *model,
                                    const int64_t *rows, int64_t count, float *gradient)
 {
-    const int bad = check_rows(n, data, rows, count);
+    int bad = check_rows(n, data, rows, count);
+    if (!bad) bad = check_batches(n, count, count);
     if (bad) return bad;
     Frozen nothing = {0};
     pack(n, model);
-    batch_gradient(n, data, rows, count, first_step(n, 0), 0, NULL, &nothing);
+    clear_embeddings(n);
+    batch_gradient(n, data, rows, count, find_trained(n, 0), 0, NULL, &nothing);
     unpack(n, n->gradient, gradient);
     return DONE;
+}
+
+/* Use vectors of 16 floats, where there are such, or not; return whether they were used. The results
+ * are the same bits. */
+EXPORT int32_t NAME(coterie_widen_)(int32_t on)
+{
+#if HAS_WIDE
+    const int32_t was = has_wide;
+    has_wide = on && __builtin_cpu_supports("avx512f");
+    return was;
+#else
+    (void)on;
+    return 0;
+#endif
 }
 
 /* Do multiply-adds as fast as possible, for comparison with the speed of training; see peak.h. */

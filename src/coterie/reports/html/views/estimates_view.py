@@ -9,7 +9,8 @@ from coterie.experiments.run_folder import RunFolder
 from coterie.reports.html.run_groups import RunGroup
 from coterie.reports.html.views.fetch_windows import Bins, make_bins
 from coterie.reports.html.views.view_parts import Json, build_pictures, cache_per_run, pack_array
-from coterie.results.analyses.columns import Columns, by_round, columns
+from coterie.results.analyses.columns import by_round, columns
+from coterie.runtime.round import Columns
 
 UNKNOWN, NUM_LEVELS = 0, 127
 """A cell is 0 if unknown, 1 to 127 if measured, 129 to 255 if estimated."""

@@ -24,7 +24,8 @@ from coterie.reports.html.views.graph_layout import (
 )
 from coterie.reports.html.views.heatmap_view import NO_EXCHANGES
 from coterie.reports.html.views.view_parts import Json, build_pictures, cache_per_run, pack_array
-from coterie.results.analyses.columns import Columns, by_round, columns
+from coterie.results.analyses.columns import by_round, columns
+from coterie.runtime.round import Columns
 
 NUM_EDGES = 4
 """Number of edges from each node: to the nodes that it prefers most."""

@@ -178,13 +178,13 @@ def _about_intervals(gaps: Sequence[Gap]) -> str | None:
             f" With a single common seed it is paired over its {peers} peers, which says nothing "
             "about other seeds."
         )
-        few = " Few seeds make wide intervals: run more with --seeds." * (seeds[0] < FEW_SEEDS)
+        few = " Few seeds make wide intervals: use more seeds." * (seeds[0] < FEW_SEEDS)
         return f"{text} {count} seeds.{single if peers else ''}{few}"
     if peers < MIN_SEEDS:
         return None
     return (
-        f"{text} the {peers} peers of one seed. This says nothing about other seeds: run more with "
-        "--seeds."
+        f"{text} the {peers} peers of one seed. This says nothing about other seeds: use more "
+        "seeds."
     )
 
 

@@ -18,7 +18,8 @@ from coterie.reports.html.views.view_parts import (
     map_runs,
     shorten_numbers,
 )
-from coterie.results.analyses.columns import Columns, columns
+from coterie.results.analyses.columns import columns
+from coterie.runtime.round import Columns
 
 MAX_TIMES = 60
 MAX_OTHERS = 100
