@@ -110,16 +110,16 @@ class Task:
         """Whether the score needs the outputs of a model; otherwise its losses suffice."""
         return self._compute is not None
 
-    def score_of_loss(self, loss: float) -> float:
-        """Return the score for a mean loss, where losses suffice."""
-        return self._of_loss(self.score, loss)
-
     @property
     def counts_correct_classes(self) -> bool:
         """Whether the score is the share of samples whose class is predicted correctly."""
         from coterie.tasks.score_functions import accuracy
 
         return self.loss == "cross-entropy" and self._compute is accuracy
+
+    def score_of_loss(self, loss: float) -> float:
+        """Return the score for a mean loss, where losses suffice."""
+        return self._of_loss(self.score, loss)
 
     def score_from(
         self, outputs: torch.Tensor, targets: torch.Tensor, losses: npt.NDArray[np.float32]
