@@ -364,7 +364,7 @@ BREAKS = (
     _break(
         "compiled code leaves layers alone that are not trained",
         "test_native_training",
-        "n->steps[i].is.layer < first_layer))",
-        "n->steps[i].is.layer < first_layer - 1))",
+        "find_trained(n, job->first_layer)",
+        "find_trained(n, job->first_layer > 0 ? job->first_layer - 1 : 0)",
     ),
 )

@@ -11,7 +11,7 @@ from coterie.errors import CoterieError
 from coterie.learning.settings import TrainingSettings
 from coterie.runtime.settings import NetworkSettings, SimulationSettings
 from coterie.strategies import STRATEGIES, make_strategy
-from coterie.tasks import Score, Task
+from coterie.tasks import Task, TaskScore
 
 __version__ = "0.1.0"
 
@@ -23,9 +23,9 @@ __all__ = [
     "PeerData",
     "PoisonSettings",
     "Result",
-    "Score",
     "SimulationSettings",
     "Task",
+    "TaskScore",
     "TrainingSettings",
     "load_run",
     "load_runs",

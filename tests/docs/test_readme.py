@@ -63,7 +63,7 @@ def test_what_is_kept_of_a_run_is_what_its_table_says(tmp_path):
 def test_exported_names():
     assert sorted(coterie.__all__) == [
         "Callback", "CoterieError", "NetworkSettings", "PeerData", "PoisonSettings", "Result",
-        "STRATEGIES", "Score", "SimulationSettings", "Task", "TrainingSettings", "load_run",
+        "STRATEGIES", "SimulationSettings", "Task", "TaskScore", "TrainingSettings", "load_run",
         "load_runs", "make_strategy", "simulate",
     ]  # fmt: skip
     for name in coterie.__all__:

@@ -22,7 +22,7 @@ from coterie.experiments.sweep_grid import (
 )
 from coterie.reports.sweep_tables import build_sweep_table, format_csv
 from coterie.results.sweep_points import SweepRun, best_points, group_by_values
-from coterie.tasks.score import ACCURACY, MSE, Score
+from coterie.tasks.score import ACCURACY, MSE, TaskScore
 
 DIGITS = find_preset("digits")
 
@@ -184,7 +184,7 @@ def trial(
     test: float = 0.5,
     *,
     seed: int = 0,
-    score: Score = ACCURACY,
+    score: TaskScore = ACCURACY,
 ) -> SweepRun:
     """Return a run that reached this, or that has not finished."""
     reached = RunSummary(

@@ -10,7 +10,7 @@ import torch
 from sklearn import metrics
 
 from coterie.errors import ConfigError
-from coterie.tasks import Score, Task, task_for
+from coterie.tasks import Task, TaskScore, task_for
 from coterie.tasks.score import ACCURACY, MAE, MSE, SCORES
 
 RNG = np.random.default_rng(0)
@@ -92,7 +92,7 @@ def test_unknown_positions_do_not_count():
 
 
 def test_a_score_of_ones_own():
-    best_two = Score("top-2", is_share=True)
+    best_two = TaskScore("top-2", is_share=True)
 
     def among_two(outputs, targets):
         return (outputs.topk(2).indices == targets[:, None]).any(dim=1).double().mean()
@@ -110,7 +110,7 @@ def test_a_score_that_fails_names_itself():
     def broken(outputs, targets):
         raise ValueError("no such thing")
 
-    task = Task("mse", score=(Score("mine"), broken))
+    task = Task("mse", score=(TaskScore("mine"), broken))
     with pytest.raises(ConfigError, match=r"score 'mine' cannot be computed.*no such thing"):
         reached(task, PREDICTED, VALUES)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from coterie.api.result import Result
     from coterie.loggers.logger import Logger
     from coterie.runtime.round import Round
-    from coterie.tasks import Score
+    from coterie.tasks import TaskScore
 
 
 class Callback:
@@ -39,7 +39,7 @@ class Callback:
 class LoggerCallback(Callback):
     """Sends the means of each round to a logger."""
 
-    def __init__(self, logger: Logger, name: str, folder: Path | None, score: Score) -> None:
+    def __init__(self, logger: Logger, name: str, folder: Path | None, score: TaskScore) -> None:
         self._logger = logger
         self._name = name
         self._folder = folder

@@ -26,7 +26,7 @@ from coterie.storage.files import (
     write_text,
 )
 from coterie.strategies import make_strategy
-from coterie.tasks import Score
+from coterie.tasks import TaskScore
 
 
 def execute(
@@ -112,6 +112,6 @@ def finish(run: RunFolder, recorder: Recorder, simulation: Simulation) -> None:
 
 
 def _listener(
-    on_round: Callable[[RoundMetrics], None] | None, score: Score
+    on_round: Callable[[RoundMetrics], None] | None, score: TaskScore
 ) -> Callable[[Round], None] | None:
     return None if on_round is None else lambda now: on_round(measure_round(now, score))

@@ -50,7 +50,7 @@ from coterie.storage.files import make_folder, read_small, write_atomically, wri
 from coterie.storage.tensor_files import map_tensor, write_tensors
 from coterie.strategies import STRATEGIES
 from coterie.strategies.server.server_strategy import ServerStrategy
-from coterie.tasks.score import ACCURACY, MSE, Score
+from coterie.tasks.score import ACCURACY, MSE, TaskScore
 
 SUMMARY, MODELS = "summary.json", "models.safetensors"
 CLUSTERS, SCORE, PEERS = "clusters.json", "score.json", "peers.json"
@@ -100,7 +100,7 @@ class RunFolder:
         if names:
             write_text(self.folder / PEERS, json.dumps(names, ensure_ascii=False))
 
-    def write_score(self, score: Score) -> None:
+    def write_score(self, score: TaskScore) -> None:
         """Write what the run measures."""
         write_text(self.folder / SCORE, json.dumps(asdict(score)))
 
@@ -166,13 +166,13 @@ class RunFolder:
         return self.tables.last_round
 
     @cached_property
-    def score(self) -> Score:
+    def score(self) -> TaskScore:
         """What the run measures."""
         if self.finished is not None:
             return self.finished.score
         path = self.folder / SCORE
         try:
-            return TypeAdapter(Score).validate_json(read_small(path))
+            return TypeAdapter(TaskScore).validate_json(read_small(path))
         except StorageError:  # runs of before measured accuracies, or squared errors
             return MSE if LINEAR in self.config.data.datasets else ACCURACY
         except ValidationError:

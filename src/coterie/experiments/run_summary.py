@@ -13,14 +13,14 @@ from pydantic.dataclasses import dataclass
 
 from coterie.runtime.round_metrics import known_mean
 from coterie.tasks import Task
-from coterie.tasks.score import ACCURACY, MSE, Score
+from coterie.tasks.score import ACCURACY, MSE, TaskScore
 
 
 @dataclass(frozen=True)
 class MeanMetric:
     """A further metric of the task: its mean over peers, in the last test."""
 
-    score: Score
+    score: TaskScore
     mean: float
 
 
@@ -37,7 +37,7 @@ class RunSummary:
     models_per_peer: float
     """Models received and sent, probes included, mean over peers."""
     megabytes_per_peer: float
-    score: Score
+    score: TaskScore
     """What was measured."""
     validation: float = math.nan
     """Validation score of the tested models, mean over peers."""
@@ -56,7 +56,7 @@ class RunSummary:
 
 
 def summarise(
-    metrics: pa.Table, label: str, seed: int, cluster_names: Sequence[str], score: Score
+    metrics: pa.Table, label: str, seed: int, cluster_names: Sequence[str], score: TaskScore
 ) -> RunSummary:
     """Summarise a run's metrics table."""
     last = metrics.filter(pc.equal(metrics["round"], pc.max(metrics["round"])))

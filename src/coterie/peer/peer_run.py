@@ -21,7 +21,7 @@ from coterie.runtime.round import Round
 from coterie.runtime.round_runner import RoundRunner
 from coterie.storage.files import make_folder, read_small, write_atomically, write_text
 from coterie.storage.tensor_files import write_tensors
-from coterie.tasks.score import ACCURACY, Score
+from coterie.tasks.score import ACCURACY, TaskScore
 
 RUN = "run"
 STATUS, PEERS, MODELS = "status.json", "peers.json", "models.safetensors"
@@ -40,7 +40,7 @@ class PeerStatus:
     round: int = -1
     """The last finished round."""
     rounds: int | None = None
-    score: Score = ACCURACY
+    score: TaskScore = ACCURACY
     """What is measured."""
     validation_score: float | None = None
     validation_loss: float | None = None
@@ -61,7 +61,7 @@ class PeerRun:
     """The folder with the records of a peer's rounds."""
 
     def __init__(
-        self, folder: Path, address_book: AddressBook, rounds: int | None, score: Score
+        self, folder: Path, address_book: AddressBook, rounds: int | None, score: TaskScore
     ) -> None:
         self.folder = folder / RUN
         self._status_path = folder / STATUS

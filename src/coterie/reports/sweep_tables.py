@@ -26,7 +26,7 @@ from coterie.results.sweep_points import (
     read_sweep_runs,
 )
 from coterie.storage.files import write_text
-from coterie.tasks import Score
+from coterie.tasks import TaskScore
 
 RESULTS = "results.csv"
 
@@ -132,7 +132,7 @@ def _rows(
     return rows
 
 
-def _cell(point: SweepPoint | None, part: str, best: Sequence[SweepPoint], score: Score) -> str:
+def _cell(point: SweepPoint | None, part: str, best: Sequence[SweepPoint], score: TaskScore) -> str:
     if point is None:
         return ""
     mean, width = point.validation if part == "validation" else point.test

@@ -26,7 +26,7 @@ from coterie.results.statistics import (
     correct_p_values,
     paired_difference,
 )
-from coterie.tasks import Score
+from coterie.tasks import TaskScore
 
 DEFAULT_BASELINE = "local"
 """The baseline if it is among the strategies: training without merging."""
@@ -68,7 +68,7 @@ class PresetComparison:
 
     preset: str
     measure: Measure
-    score: Score
+    score: TaskScore
     parts: tuple[str, ...]
     """The clusters, the mean, and other numbers about all peers."""
     mean_part: str
@@ -92,7 +92,7 @@ def compare(found: Runs, measure: Measure | None, baseline: str | None) -> list[
         raise ConfigError(
             f"--baseline {baseline}: no run has this strategy.{suggest(baseline, labels)}"
         )
-    groups: dict[tuple[str, int, Score], list[RunFolder]] = {}
+    groups: dict[tuple[str, int, TaskScore], list[RunFolder]] = {}
     for run in found:
         key = (run.config.preset, len(run.cluster_names), run.score)
         groups.setdefault(key, []).append(run)

@@ -12,7 +12,7 @@ from coterie.data.peer_datasets import NO_CLUSTERS
 from coterie.experiments.published.published_table import PublishedResult, PublishedTable
 from coterie.experiments.run_summary import RunSummary
 from coterie.runtime.round_metrics import known_mean
-from coterie.tasks import Score
+from coterie.tasks import TaskScore
 
 
 def _unpublished(result: PublishedResult) -> float | None:
@@ -104,7 +104,7 @@ def _cluster_column(
     )
 
 
-def _metric_column(score: Score) -> Column:
+def _metric_column(score: TaskScore) -> Column:
     """Return the column of a further metric of the task; runs without it have none."""
 
     def value(summary: RunSummary) -> float:

@@ -11,7 +11,7 @@ from coterie.experiments.experiment import Experiment
 from coterie.experiments.run_summary import RunSummary
 from coterie.experiments.sweep_grid import setting_text
 from coterie.results.statistics import confidence_interval
-from coterie.tasks.score import LOSS, Score
+from coterie.tasks.score import LOSS, TaskScore
 
 VariedValues: TypeAlias = Mapping[str, str | None]
 """The values of the varied settings, by their dotted keys; None: the strategy lacks it."""
@@ -81,7 +81,7 @@ def group_by_values(trials: Sequence[SweepRun]) -> list[SweepPoint]:
     return [SweepPoint(same[0].label, same[0].values, tuple(same)) for same in found.values()]
 
 
-def common_score(points: Sequence[SweepPoint]) -> Score:
+def common_score(points: Sequence[SweepPoint]) -> TaskScore:
     """Return what the finished runs measure; the loss, if nothing is known."""
     scores = [each.score for point in points for each in point.summaries]
     return scores[0] if scores else LOSS

@@ -6,10 +6,10 @@ from coterie.data.peer_datasets import PeerDatasets
 from coterie.errors import ConfigError
 from coterie.strategies.server.server_strategy import ServerStrategy
 from coterie.strategies.strategy import Strategy
-from coterie.tasks import Score
+from coterie.tasks import TaskScore
 
 
-def is_like_accuracy(score: Score) -> bool:
+def is_like_accuracy(score: TaskScore) -> bool:
     """Whether a score can replace accuracy in a strategy: between 0 and 1, higher is better."""
     return score.is_share and score.higher_is_better
 

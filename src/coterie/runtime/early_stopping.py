@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.runtime.settings import SimulationSettings
-from coterie.tasks import Score
+from coterie.tasks import TaskScore
 
 WINDOW = 5
 """Validation scores that are averaged when the best model is chosen by the score (PENS)."""
@@ -17,7 +17,7 @@ WINDOW = 5
 class EarlyStopping:
     """Per peer: the value of its best model, its round, and whether the peer has stopped."""
 
-    def __init__(self, settings: SimulationSettings, num_peers: int, score: Score) -> None:
+    def __init__(self, settings: SimulationSettings, num_peers: int, score: TaskScore) -> None:
         self._settings = settings
         self._sign = score.sign
         self.best_value = np.full(num_peers, np.inf)

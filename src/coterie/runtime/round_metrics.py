@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from coterie.runtime.exchange_log import traffic
 from coterie.runtime.round import Round
-from coterie.tasks import Score
+from coterie.tasks import TaskScore
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class RoundMetrics:
     """The means of a finished round over peers."""
 
     round: int
-    score: Score
+    score: TaskScore
     """What the task measures."""
     means: Mapping[str, float]
     """By the names of columns, such as validation_loss_trained; only what was measured. And
@@ -31,7 +31,7 @@ class RoundMetrics:
         return self.means.get("validation_score_trained", math.nan)
 
 
-def measure_round(now: Round, score: Score) -> RoundMetrics:
+def measure_round(now: Round, score: TaskScore) -> RoundMetrics:
     """Return the means of a round."""
     further = {f"test_{name}": values for name, values in now.metrics.items()}
     means = {name: known_mean(values) for name, values in {**now.measures, **further}.items()}

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from coterie.simulation.simulation import Simulation
-from coterie.tasks.score import ACCURACY, MAE, MSE, RMSE, Score
+from coterie.tasks.score import ACCURACY, MAE, MSE, RMSE, TaskScore
 
 DEVIATIONS = 2.0
 """Standard errors of the test data by which models have to be better than guessing."""
@@ -72,7 +72,7 @@ def _share_of_most_common(targets: Array) -> float:
     return float(np.bincount(targets.astype(np.int64)).max() / len(targets))
 
 
-_GUESSES: dict[Score, Callable[[Array], float]] = {
+_GUESSES: dict[TaskScore, Callable[[Array], float]] = {
     ACCURACY: _share_of_most_common,
     MSE: lambda targets: float(targets.var(dtype=np.float64)),
     RMSE: lambda targets: float(targets.std(dtype=np.float64)),

@@ -29,7 +29,7 @@ from coterie.results.analyses.recovery import recovery, recovery_per_shift
 from coterie.results.analyses.unfetched import never_fetched, unfetched_at_the_end
 from coterie.storage.files import explain_errors
 from coterie.studies.base import Setting, Study
-from coterie.tasks import Score
+from coterie.tasks import TaskScore
 
 LOCAL = "local"
 """The label of training without merging, which every strategy should beat."""
@@ -210,7 +210,7 @@ def _never_fetched(run: RunFolder) -> float:
     return float(row["share_never_fetched"])
 
 
-def _under_drift(config: RunConfig, metrics: pa.Table, score: Score) -> dict[str, float]:
+def _under_drift(config: RunConfig, metrics: pa.Table, score: TaskScore) -> dict[str, float]:
     """Return the columns about drift: mean over time, drop at a shift, rounds to recover."""
     unknown = dict.fromkeys(("over_time", "drop", "recovery_rounds"), math.nan)
     if isinstance(config.drift, NoDrift):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Score:
+class TaskScore:
     """How a score is named, compared and shown.
 
     Parameters
@@ -20,9 +20,9 @@ class Score:
 
     Examples
     --------
-    >>> Score("accuracy", is_share=True).format(0.875)
+    >>> TaskScore("accuracy", is_share=True).format(0.875)
     '87.5%'
-    >>> Score("MAE", higher_is_better=False).format(3.14159)
+    >>> TaskScore("MAE", higher_is_better=False).format(3.14159)
     '3.142'
     """
 
@@ -59,16 +59,16 @@ class Score:
         return f"{value:.1f}" if self.is_share else f"{value:.4g}"
 
 
-ACCURACY = Score("accuracy", is_share=True)
-AUC = Score("AUC", is_share=True)
-F1 = Score("F1", is_share=True)
-R2 = Score("R²")
-MSE = Score("MSE", higher_is_better=False)
-RMSE = Score("RMSE", higher_is_better=False)
-MAE = Score("MAE", higher_is_better=False)
-LOSS = Score("loss", higher_is_better=False)
+ACCURACY = TaskScore("accuracy", is_share=True)
+AUC = TaskScore("AUC", is_share=True)
+F1 = TaskScore("F1", is_share=True)
+R2 = TaskScore("R²")
+MSE = TaskScore("MSE", higher_is_better=False)
+RMSE = TaskScore("RMSE", higher_is_better=False)
+MAE = TaskScore("MAE", higher_is_better=False)
+LOSS = TaskScore("loss", higher_is_better=False)
 
-SCORES: dict[str, Score] = {
+SCORES: dict[str, TaskScore] = {
     "accuracy": ACCURACY,
     "auc": AUC,
     "f1": F1,

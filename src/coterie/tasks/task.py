@@ -11,12 +11,12 @@ import numpy.typing as npt
 
 from coterie.errors import ConfigError, suggest
 from coterie.tasks.loss_names import FOR_CLASSES, LOSSES, LossFunction, LossName, ScoreFunction
-from coterie.tasks.score import LOSS, RMSE, SCORES, Score
+from coterie.tasks.score import LOSS, RMSE, SCORES, TaskScore
 
 if TYPE_CHECKING:
     import torch
 
-ScoreArgument: TypeAlias = str | tuple[Score, ScoreFunction]
+ScoreArgument: TypeAlias = str | tuple[TaskScore, ScoreFunction]
 """The name of a score, or a user's own: how it is shown, and a function that computes it."""
 
 _SCORE_OF_LOSS = {
@@ -43,7 +43,7 @@ class Task:
         that returns one loss per sample, (n,).
     score
         The number by which models are compared: "accuracy", "auc", "f1", "r2", "mse", "rmse",
-        "mae" or "loss". Or a pair: a `Score`, which names it, and a function of the outputs and
+        "mae" or "loss". Or a pair: a `TaskScore`, which names it, and a function of the outputs and
         targets of all samples that returns one number. By default the accuracy of classes and
         labels, the error of values, and the loss of a function.
     metrics
@@ -55,7 +55,7 @@ class Task:
     Examples
     --------
     >>> Task("mse", score="mae").score
-    Score(name='MAE', higher_is_better=False, is_share=False)
+    TaskScore(name='MAE', higher_is_better=False, is_share=False)
     >>> def weighted(outputs, targets):
     ...     return (outputs.squeeze(1) - targets) ** 2 * (1 + targets.abs())
     >>> Task(weighted).score.name
@@ -168,17 +168,17 @@ class Task:
         """Return a score of predictions in the user's units."""
         return score * self._factor(self.score)
 
-    def _of_loss(self, score: Score, loss: float) -> float:
+    def _of_loss(self, score: TaskScore, loss: float) -> float:
         return (math.sqrt(loss) if score == RMSE else loss) * self._factor(score)
 
-    def _factor(self, score: Score) -> float:
+    def _factor(self, score: TaskScore) -> float:
         """Return what a score of predictions is multiplied by, for the user's units."""
         powers = [power for name, power in _POWERS.items() if SCORES[name] == score]
         return float(self.unit ** powers[0]) if powers else 1.0
 
     def _computed(
         self,
-        score: Score,
+        score: TaskScore,
         compute: ScoreFunction | None,
         outputs: torch.Tensor,
         targets: torch.Tensor,
@@ -194,16 +194,17 @@ class Task:
                 f"{tuple(outputs.shape)} and targets of shape {tuple(targets.shape)}: {error}"
             ) from None
 
-    def _score_of(self, score: ScoreArgument | None) -> tuple[Score, ScoreFunction | None]:
+    def _score_of(self, score: ScoreArgument | None) -> tuple[TaskScore, ScoreFunction | None]:
         """Return a score and its function; None for the loss itself."""
         if score is None:
             score = _SCORE_OF_LOSS[self.loss] if isinstance(self.loss, str) else LOSS.name
-        if isinstance(score, tuple) and len(score) == 2 and isinstance(score[0], Score):
+        if isinstance(score, tuple) and len(score) == 2 and isinstance(score[0], TaskScore):
             return score
         if not isinstance(score, str):
             raise ConfigError(
-                f"score is {score!r}, but must be a name such as 'auc', or a pair: a Score and a "
-                "function of outputs and targets, such as (Score('top-3', is_share=True), top3)."
+                f"score is {score!r}, but must be a name such as 'auc', or a pair: a TaskScore and "
+                "a function of outputs and targets, such as (TaskScore('top-3', is_share=True), "
+                "top3)."
             )
         if score not in SCORES:
             raise ConfigError(f"There is no score '{score}'.{suggest(score, SCORES)}")

@@ -22,7 +22,7 @@ from coterie.learning.trainer import EvaluateJob, ModelReference, TrainJob, Work
 from coterie.learning.trainer_choice import make_native_trainer, make_trainer
 from coterie.models.layout import Layout
 from coterie.models.vector import vector_of
-from coterie.tasks import Score, Task
+from coterie.tasks import Task, TaskScore
 
 STEADY = {"optimizer": "sgd", "learning_rate": 0.05, "momentum": 0.5}
 
@@ -197,7 +197,7 @@ LOSS_POOLS = {
     "huber": (Task("huber"), ()),
     "huber of several": (Task("huber", "rmse"), (3,)),
     "mae": (Task("mae"), (3,)),
-    "own score": (Task("mse", (Score("largest"), lambda out, _: float(out.max()))), ()),
+    "own score": (Task("mse", (TaskScore("largest"), lambda out, _: float(out.max()))), ()),
 }
 
 

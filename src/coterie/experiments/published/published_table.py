@@ -9,7 +9,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from coterie.settings import Settings
-from coterie.tasks.score import ACCURACY, MSE, Score
+from coterie.tasks.score import ACCURACY, MSE, TaskScore
 
 MAX_DEPARTURES = 8
 """How many differences from the published setting are listed."""
@@ -87,7 +87,7 @@ class PublishedTable(Settings):
         return self.measure == "accuracy"
 
     @property
-    def score(self) -> Score:
+    def score(self) -> TaskScore:
         """What the numbers measure."""
         return ACCURACY if self.is_accuracy else MSE
 

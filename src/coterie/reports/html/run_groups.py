@@ -16,7 +16,7 @@ from coterie.experiments.run_folder import RunFolder
 from coterie.results.read_runs import Runs
 from coterie.results.statistics import confidence_interval
 from coterie.runtime.run_tables import SCHEMAS
-from coterie.tasks import Score
+from coterie.tasks import TaskScore
 
 LOCAL = "local"
 """The strategy without exchange, in which every peer trains alone. Gains are relative to it."""
@@ -62,7 +62,7 @@ class RunGroup:
         return [str(number) for number in range(len(known))]
 
     @property
-    def score(self) -> Score:
+    def score(self) -> TaskScore:
         """What the runs measure."""
         return self.runs[0].score
 

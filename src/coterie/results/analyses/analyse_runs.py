@@ -21,7 +21,7 @@ from coterie.results.analyses.analysis_list import ANALYSES, Analysis, ShownColu
 from coterie.results.analyses.columns import CLUSTER, CLUSTER_NAME, add_run_names, cluster_name
 from coterie.results.statistics import confidence_interval
 from coterie.storage.files import make_folder, write_atomically
-from coterie.tasks import Score
+from coterie.tasks import TaskScore
 
 COMMUNICATION = {
     "models_per_peer": ShownColumn("models", digits=0, with_interval=False),
@@ -60,7 +60,7 @@ class AnalysisResult:
     details: pa.Table
     """The rows of all runs, each with its strategy and seed."""
     rows: tuple[AnalysisRow, ...]
-    score: Score
+    score: TaskScore
     """What the runs' tasks measure."""
 
 

@@ -21,7 +21,7 @@ from coterie.results.analyses.columns import (
     of_all_peers,
 )
 from coterie.runtime.round import Columns
-from coterie.tasks import Score
+from coterie.tasks import TaskScore
 
 SHARES = (0.95, 1.0)
 """The shares of the level before the shift that are to be regained."""
@@ -32,7 +32,7 @@ Levels = dict[int, float]
 """The mean level of some peers, by round."""
 
 
-def recovery(metrics: pa.Table, window: int, score: Score) -> pa.Table:
+def recovery(metrics: pa.Table, window: int, score: TaskScore) -> pa.Table:
     """Per step of the drift and cluster: the drop at the shift and the rounds to recover.
 
     The level is the mean validation score after training, of all peers or of a cluster. Before a
