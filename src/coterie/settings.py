@@ -108,7 +108,7 @@ def _explain(error: dict[str, Any], root: type[BaseModel]) -> str:
     message = f"expected {expected}" if expected else simplify(error["msg"])
     # Without a place, it is a mistake that concerns several settings.
     about = f"{where} = {_shown(given)} cannot be used: {message}" if where else message
-    return f"{about}." if where else f"{about[:1].upper()}{about[1:]}."
+    return f"{about}."
 
 
 def _shown(given: object) -> str:

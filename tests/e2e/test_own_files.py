@@ -139,7 +139,7 @@ def test_arrays_and_images_have_their_own_small_model(tmp_path, monkeypatch):
         (("--peers-by", "farm", "--label", "crops"), "no column 'crops'. Did you mean 'crop'?"),
         (
             (*COLUMNS, "--features", "rain,rain"),
-            "Error: The column 'rain' is named twice in features.",
+            "Error: the column 'rain' is named twice in features.",
         ),
         ((*COLUMNS, "--features", "rain,crop"), "'crop' is named twice, in label and features"),
         ((*COLUMNS, "--ignore", "yield,day", "--time", "soil"), "cannot be read as time"),
