@@ -3,7 +3,7 @@
 usage: python benchmarks/local_buffers.py [--data-root DIR] [--seeds N] [--threads N]
 
 CIFAR-10, rotated four ways, 16 peers with 100 training images each, 30 rounds. The figures are
-kept in docs/buffers/cifar-rotation4.json, which docs/algorithms.md cites.
+kept in docs/buffers/cifar-rotation4.json, which docs/own-model-and-data.md shows.
 """
 
 from __future__ import annotations

@@ -106,6 +106,9 @@ class KeptPreset:
         return compare_each_peer(self.scores(label), self.scores(LOCAL), self.score)
 
 
+KEPT_FORMAT = TypeAdapter(KeptPreset)
+
+
 def keep(folder: Path, kept: Path = KEPT) -> None:
     """Keep the finished runs of one preset."""
     runs = [run for run in read_runs([folder]) if run.is_finished]
@@ -140,9 +143,8 @@ def keep(folder: Path, kept: Path = KEPT) -> None:
 
 def read(kept: Path = KEPT) -> list[KeptPreset]:
     """Return what is kept, in the order of the presets."""
-    adapter = TypeAdapter(KeptPreset)
     paths = [kept / f"{name}.json" for name in PRESETS if name.startswith("natural-")]
-    return [adapter.validate_json(path.read_bytes()) for path in paths if path.exists()]
+    return [KEPT_FORMAT.validate_json(path.read_bytes()) for path in paths if path.exists()]
 
 
 def page(found: Sequence[KeptPreset]) -> str:

@@ -35,6 +35,8 @@ NOT_CODE = {"text", "yaml", "{toctree}", "{eval-rst}"}
 REASONS = {
     "sets up an environment",
     "needs CIFAR-10",
+    "needs a table",
+    "needs the natural data",
     "takes hours",
     "measures for minutes",
     "goes on until Ctrl-C",

@@ -10,7 +10,10 @@ NORMALISED = Layout.of(nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.Line
 
 
 def test_all_of_a_model_is_exchanged_without_a_copy():
-    part, model = ExchangedPart(NORMALISED, "exchanged"), np.arange(17, dtype=np.float32)
+    part, model = (
+        ExchangedPart(NORMALISED, has_local_buffers=False),
+        np.arange(17, dtype=np.float32),
+    )
     assert part.is_whole
     assert part.layout is NORMALISED
     assert part.slices(1) == NORMALISED.last_layers(1)
@@ -19,7 +22,8 @@ def test_all_of_a_model_is_exchanged_without_a_copy():
 
 
 def test_local_buffers_are_left_out_and_filled_in_by_the_receiver():
-    part, model = ExchangedPart(NORMALISED, "local"), np.arange(17, dtype=np.float32)
+    part = ExchangedPart(NORMALISED, has_local_buffers=True)
+    model = np.arange(17, dtype=np.float32)
     assert not part.is_whole
     assert part.slices() == (slice(0, 10), slice(14, 17))
     assert part.slices(1) == (slice(14, 17),)
@@ -32,7 +36,7 @@ def test_local_buffers_are_left_out_and_filled_in_by_the_receiver():
 
 
 def test_what_is_sent_has_a_layout_of_its_own():
-    layout = ExchangedPart(NORMALISED, "local").layout
+    layout = ExchangedPart(NORMALISED, has_local_buffers=True).layout
     assert layout.size == 13
     assert layout.num_bytes == 52
     assert [entry.start for entry in layout.entries] == [0, 4, 6, 8, 10, 12]
@@ -41,5 +45,5 @@ def test_what_is_sent_has_a_layout_of_its_own():
 
 def test_a_model_without_buffers_is_exchanged_whole():
     layout = Layout.of(nn.Linear(2, 2))
-    assert ExchangedPart(layout, "local").layout is layout
-    assert ExchangedPart(layout, "local").is_whole
+    assert ExchangedPart(layout, has_local_buffers=True).layout is layout
+    assert ExchangedPart(layout, has_local_buffers=True).is_whole

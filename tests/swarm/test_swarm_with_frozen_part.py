@@ -140,7 +140,8 @@ def test_only_what_learns_travels(run):
     adapters = 4 * (2 * 64 + 64 * 2 + 64 * 10 + 10)
     parameters = 4 * (64 * 16 + 16 + 2 * 16 + 16 * 10 + 10)
     is_local = config.training.buffers == "local"
-    size = ExchangedPart(SharedBuilder(build, 3).layout, config.training.buffers).layout.num_bytes
+    layout = SharedBuilder(build, 3).layout
+    size = ExchangedPart(layout, has_local_buffers=is_local).layout.num_bytes
     assert size == (parameters if is_local else adapters)
     for folder in folders:
         sizes = read_table(folder / RUN, "exchanges")["bytes"].to_numpy()

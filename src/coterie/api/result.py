@@ -41,6 +41,8 @@ class Result:
     """The settings of the run."""
     build: Callable[[], nn.Module] | None = field(default=None, compare=False)
     """Builds the module; None for a loaded result without it."""
+    frozen_digest: str = ""
+    """SHA-256 of what is frozen in the models, such as a backbone; empty if nothing is."""
 
     @property
     def metrics(self) -> pa.Table:
@@ -85,7 +87,11 @@ class Result:
 
     def module(self, peer: int) -> nn.Module:
         """Return a new module with a peer's best model, in evaluation mode."""
-        return self.load_into(self._builder()(), peer).eval()
+        from coterie.experiments.run_folder import load_best_model, warn_of_other_backbone
+
+        builder = self._builder()
+        warn_of_other_backbone(builder.frozen, self.frozen_digest)
+        return load_best_model(builder(), self.models, peer).eval()
 
     def predict(self, peer: int, inputs: Any) -> npt.NDArray[np.float32]:
         """Return the outputs of a peer's best model, (n, …).
@@ -115,10 +121,17 @@ class Result:
         return predict(self.module(peer), arrays, ROWS_AT_ONCE)
 
     def load_into(self, module: nn.Module, peer: int) -> nn.Module:
-        """Load the weights of a peer's best model into a module, and return it."""
-        from coterie.experiments.run_folder import load_best_model
+        """Load the weights of a peer's best model into a module, and return it.
 
-        return load_best_model(module, self.models, peer)
+        The module keeps its own frozen part, such as a backbone. If it is not that of the run,
+        there is a warning.
+        """
+        from coterie.experiments.run_folder import load_best_model, warn_of_other_backbone
+        from coterie.models.frozen_part import FrozenPart
+
+        load_best_model(module, self.models, peer)
+        warn_of_other_backbone(FrozenPart.of(module), self.frozen_digest)
+        return module
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the result to a new folder, which `load_run` and the command line read too."""
@@ -131,7 +144,7 @@ class Result:
         run.write_cluster_names(self.summary.cluster_names)
         run.write_score(self.summary.score)
         write_tables(run.folder, self.tables)
-        write_models(run.folder, self.models)
+        write_models(run.folder, self.models, self.frozen_digest)
         write_text(run.folder / SUMMARY, json.dumps(asdict(self.summary), indent=2))
 
     @classmethod
@@ -157,7 +170,8 @@ class Result:
                 "out=…, resume=True), or read its tables with coterie.load_run."
             )
         tables = {name: run.table(name) for name in SCHEMAS}
-        return cls(np.array(run.models), tables, run.summary, run.config, build)
+        digest = run.frozen_digest
+        return cls(np.array(run.models), tables, run.summary, run.config, build, digest)
 
     def _builder(self) -> SharedBuilder:
         from coterie.models.shared_builder import SharedBuilder

@@ -134,7 +134,9 @@ def simulate(
         listen = call_all([*followers, *logs], on_round)
         summary = run_to_summary(simulation, recorder, run, config.label, listen)
         tables = {table: recorder.table(table) for table in SCHEMAS}
-        result = Result(simulation.best_models(), tables, summary, config, build)
+        shared = simulation.state.build
+        digest = shared.frozen.digest
+        result = Result(simulation.best_models(), tables, summary, config, shared, digest)
     for each in followers:
         each.on_end(result)
     return result

@@ -89,7 +89,7 @@ def simulation_of(
 
 def finish(run: RunFolder, recorder: Recorder, simulation: Simulation) -> None:
     """Write the best models, then the summary, then delete the checkpoints."""
-    write_models(run.folder, simulation.state.best)
+    write_models(run.folder, simulation.state.best, simulation.state.build.frozen.digest)
     tested = summarise(
         recorder.table("metrics"),
         run.config.label,

@@ -17,6 +17,7 @@ RUN/summary.json        the results; the run has finished if this file exists
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -43,11 +44,12 @@ from coterie.experiments.recorded_tables import RecordedTables
 from coterie.experiments.run_summary import RunSummary, summarise
 from coterie.experiments.user_models import write_model_origin
 from coterie.experiments.user_strategies import write_origin
+from coterie.models.frozen_part import FrozenPart
 from coterie.models.layout import Layout
 from coterie.models.vector import FlatModule
 from coterie.runtime.run_tables import SCHEMAS
 from coterie.storage.files import make_folder, read_small, write_atomically, write_text
-from coterie.storage.tensor_files import map_tensor, write_tensors
+from coterie.storage.tensor_files import map_tensor, read_metadata, write_tensors
 from coterie.strategies import STRATEGIES
 from coterie.strategies.server.server_strategy import ServerStrategy
 from coterie.tasks.score import ACCURACY, MSE, TaskScore
@@ -322,7 +324,14 @@ class RunFolder:
 
     def load_into(self, module: nn.Module, peer: int) -> nn.Module:
         """Load the weights of a peer's best model into a module, and return it."""
-        return load_best_model(module, self.models, peer)
+        load_best_model(module, self.models, peer)
+        warn_of_other_backbone(FrozenPart.of(module), self.frozen_digest)
+        return module
+
+    @property
+    def frozen_digest(self) -> str:
+        """The SHA-256 of what is frozen in the models; empty if nothing is."""
+        return read_metadata(self.folder / MODELS).get("frozen", "")
 
     def _num_outputs(self) -> int:
         """Return the number of outputs, from the size of the models: each output adds equally."""
@@ -351,11 +360,11 @@ class RunFolder:
         )
 
 
-def write_models(folder: Path, models: npt.NDArray[np.float32]) -> None:
-    """Write every peer's best model, (K, P)."""
+def write_models(folder: Path, models: npt.NDArray[np.float32], frozen_digest: str) -> None:
+    """Write every peer's best model, (K, P), and the digest of what is frozen in them."""
 
     def fill(file: BinaryIO) -> str:
-        write_tensors(file, {"best": models}, {})
+        write_tensors(file, {"best": models}, {"frozen": frozen_digest} if frozen_digest else {})
         return MODELS
 
     write_atomically(folder, fill)
@@ -374,6 +383,17 @@ def load_best_model(module: nn.Module, models: npt.NDArray[np.float32], peer: in
         )
     FlatModule(module).load(np.array(models[peer]))
     return module
+
+
+def warn_of_other_backbone(found: FrozenPart, digest: str) -> None:
+    """Warn if a module's frozen part is not that of the run, which has this digest."""
+    if found.digest != digest:
+        warnings.warn(
+            "The frozen parameters of this module are not those of the run, such as another "
+            "backbone: its outputs differ from those of the peer's model. Build the module with "
+            "the weights that the run used.",
+            stacklevel=3,
+        )
 
 
 def _without_weights(config: RunConfig) -> RunConfig:

@@ -6,7 +6,6 @@ from typing import Literal
 
 from pydantic import Field
 
-from coterie.models.exchanged_part import Buffers
 from coterie.settings import Settings
 
 
@@ -28,7 +27,7 @@ class TrainingSettings(Settings):
     """Only for sgd."""
     weight_decay: float = Field(0.0, ge=0)
     """Decoupled for adamw, added to the gradient otherwise."""
-    buffers: Buffers = "exchanged"
+    buffers: Literal["exchanged", "local"] = "exchanged"
     """Running statistics, such as those of batch normalisation. exchanged: sent and merged like
     weights. local: each peer keeps its own, and measures other models with them."""
     trainer: Literal["auto", "native", "torch", "batched"] = "auto"
@@ -38,3 +37,8 @@ class TrainingSettings(Settings):
     """Where to train; auto: on a GPU (cuda or mps) if there is one, otherwise on the CPU."""
     peers_at_once: int | None = Field(None, ge=1)
     """Only for batched: the largest number of peers at once; when not given, as many as fit."""
+
+    @property
+    def has_local_buffers(self) -> bool:
+        """Whether each peer keeps its own running statistics."""
+        return self.buffers == "local"

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
-
 import numpy as np
 
 from coterie.models.layout import Layout
 from coterie.models.vector import Vector
-
-Buffers: TypeAlias = Literal["exchanged", "local"]
 
 
 class ExchangedPart:
@@ -18,9 +14,10 @@ class ExchangedPart:
     With local buffers each peer keeps its own: they are neither merged nor sent.
     """
 
-    def __init__(self, model: Layout, buffers: Buffers) -> None:
+    def __init__(self, model: Layout, *, has_local_buffers: bool) -> None:
         self._model = model
-        self.is_whole = buffers == "exchanged" or all(each.trainable for each in model.entries)
+        has_buffers = not all(each.trainable for each in model.entries)
+        self.is_whole = not (has_local_buffers and has_buffers)
         self.layout = model if self.is_whole else model.without_buffers()
         """The layout of what is sent."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from collections.abc import Callable
 
 from torch import nn
 
 from coterie.models.frozen_part import FrozenPart
 from coterie.models.layout import Layout
-from coterie.models.vector import Vector, initial_vector, seeded_module, vector_of
+from coterie.models.vector import Vector, seeded_module, vector_of
 from coterie.randomness import Key, key_bits
 
 Build = Callable[[], nn.Module]
@@ -41,19 +42,16 @@ class SharedBuilder:
         """Return a new module with the shared frozen part."""
         module = self._build()
         self.frozen.share_with(module)
-        self._release()
         return module
 
     def initial_vector(self, key: Key | None = None) -> Vector:
         """Return the initial weights (P,): those of a key, or those that all peers share."""
         if key is None:
             return self._common
-        start = initial_vector(self._build, key_bits(self.seed, "initial weights", key))
-        self._release()
-        return start
-
-    def _release(self) -> None:
-        """Free the frozen part that a new module was built with."""
-        # Some libraries' modules refer to themselves, so only the collector frees them.
-        if not self.frozen.is_empty:
+        module = seeded_module(self._build, key_bits(self.seed, "initial weights", key))
+        start, reference = vector_of(module), weakref.ref(module)
+        del module
+        # Some libraries' modules refer to themselves, so only the collector frees their backbone.
+        if reference() is not None and not self.frozen.is_empty:
             gc.collect()
+        return start

@@ -87,7 +87,9 @@ class RunningPeer:
         trust = TrustStore(folder)
         others = [peer for peer in config.roster if peer != identity.peer_id]
         self._address_book = AddressBook(identity, trust, others, config.network.breaker)
-        self._exchanged = ExchangedPart(self._build.layout, config.training.buffers)
+        self._exchanged = ExchangedPart(
+            self._build.layout, has_local_buffers=config.training.has_local_buffers
+        )
         self._context = PeerContext(
             identity,
             trust,

@@ -62,7 +62,9 @@ class ModelStore:
         self.settings = settings
         self.build = build
         self.layout = layout = build.layout
-        self.exchanged = ExchangedPart(layout, settings.training.buffers)
+        self.exchanged = ExchangedPart(
+            layout, has_local_buffers=settings.training.has_local_buffers
+        )
         self.num_peers = datasets.num_peers
         # The key of a peer's random draws is its number, so that its start does not depend on the
         # number of peers. A real peer has its own key.

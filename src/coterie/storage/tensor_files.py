@@ -54,6 +54,15 @@ def write_tensors(
     return digest.hexdigest()
 
 
+def read_metadata(path: Path) -> dict[str, str]:
+    """Return the texts beside the arrays of a file."""
+    try:
+        with explain_errors(f"read {path}"), safe_open(path, framework="numpy") as file:
+            return dict(file.metadata() or {})
+    except SafetensorError:
+        raise StorageError(f"{path} is damaged: expected a safetensors file.") from None
+
+
 def map_tensor(path: Path, name: str) -> npt.NDArray[Any]:
     """Return an array of a file, memory-mapped and read-only."""
     try:
