@@ -106,7 +106,9 @@ def _explain(error: dict[str, Any], root: type[BaseModel]) -> str:
     elif error["type"] == "tuple_type" and isinstance(given, str | int | float):
         expected = f"a list, such as [{given}]"
     message = f"expected {expected}" if expected else simplify(error["msg"])
-    return f"{where} = {_shown(given)} cannot be used: {message}."
+    # Without a place, it is a mistake that concerns several settings.
+    about = f"{where} = {_shown(given)} cannot be used: {message}" if where else message
+    return f"{about}."
 
 
 def _shown(given: object) -> str:

@@ -53,7 +53,7 @@ def test_values_are_predicted_and_their_unit_is_said(farms):
         "o",
     )
     assert done.code == 0, done.err
-    assert "RMSE in the units of the label" in done.err
+    assert "Errors are in the units of the label" in done.err
     assert "test RMSE" in plain(done.out)
 
 
@@ -137,7 +137,10 @@ def test_arrays_and_images_have_their_own_small_model(tmp_path, monkeypatch):
         (("--peers-by", "farm"), "add --label"),
         (("--peers-by", "Farm", "--label", "crop"), "no column 'Farm'. Did you mean 'farm'?"),
         (("--peers-by", "farm", "--label", "crops"), "no column 'crops'. Did you mean 'crop'?"),
-        ((*COLUMNS, "--features", "rain,rain"), "the column 'rain' is named twice in features"),
+        (
+            (*COLUMNS, "--features", "rain,rain"),
+            "Error: the column 'rain' is named twice in features.",
+        ),
         ((*COLUMNS, "--features", "rain,crop"), "'crop' is named twice, in label and features"),
         ((*COLUMNS, "--ignore", "yield,day", "--time", "soil"), "cannot be read as time"),
         ((*COLUMNS, "--windows", 4), "--windows needs --time"),

@@ -161,7 +161,7 @@ def _about_command(name: str, command: str, commands: Sequence[str]) -> str:
         return f"Did you mean {COMMANDS[name]}?"
     if Path(name).is_dir():
         return f"Did you mean coterie report {name}, or coterie resume {name}?"
-    if Path(name).suffix in (".yaml", ".yml"):
+    if Path(name).suffix in (".yaml", ".yml", ".csv", ".parquet"):
         return f"Did you mean coterie run {name}?"
     close = difflib.get_close_matches(name.lower(), commands, n=1, cutoff=0.7)
     if close:

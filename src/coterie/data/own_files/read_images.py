@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -21,13 +22,22 @@ GREY_MODES = ("1", "L", "LA", "I", "I;16", "F")
 def image_files(folder: Path) -> list[Path]:
     """Return the images of all peers, in the order of their paths."""
     with explain_read_errors(folder, "a folder PEER/CLASS/IMAGE.png"):
-        found = [path for path in folder.glob("*/*/*") if path.suffix.lower() in ENDINGS]
+        found = list(_images(folder))
     if not found:
         raise DataError(
             f"{folder} has no images. Expected {folder.name}/PEER/CLASS/IMAGE.png or .jpg: a "
             "folder for each peer, and in it a folder for each class."
         )
     return sorted(found, key=lambda path: path.relative_to(folder).parts)
+
+
+def has_images(folder: Path) -> bool:
+    """Whether a folder has images of peers."""
+    return next(_images(folder), None) is not None
+
+
+def _images(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.glob("*/*/*") if path.suffix.lower() in ENDINGS)
 
 
 @lru_cache(maxsize=1)

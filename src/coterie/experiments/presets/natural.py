@@ -2,8 +2,8 @@
 
 The learning rate (0.0003, 0.001 or 0.003) and the epochs (1 or 3) of each preset were chosen by the
 mean validation of Local, Random and Kin on seeds 100 and 101, so results of other seeds are not
-tuned. The options of strategies are their defaults; only phases that count rounds are shorter, as
-the runs are.
+tuned. Those of natural-shakespeare were not varied. The options of strategies are their defaults;
+only phases that count rounds are shorter, as the runs are.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from coterie.data.own_files.load import (
 )
 from coterie.data.own_files.owned_peers import OwnedPeers
 from coterie.data.own_files.owned_samples import count_of
+from coterie.data.own_files.read_images import has_images
 from coterie.data.own_files.read_table_file import is_table
 from coterie.data.own_files.settings import AnyFile, ArrayFile, ImageFolder, TableFile
 from coterie.errors import ConfigError, DataError
@@ -72,7 +73,8 @@ def is_own_data(name: str) -> bool:
     """Whether a name is a table, a .npz file, or a folder that is not that of a run."""
     path = Path(name).expanduser()
     if path.is_dir():
-        return not any((path / each).is_file() for each in (CONFIG, EXPERIMENT))
+        is_run = any((path / each).is_file() for each in (CONFIG, EXPERIMENT))
+        return not is_run and has_images(path)
     return is_table(path) or path.suffix.lower() == ".npz"
 
 
@@ -142,8 +144,8 @@ def describe_peers(peers: OwnedPeers, config: RunConfig) -> list[str]:
     """Return what the user should know: peers, task, model, and what was left out."""
     train, validation = peers.sizes
     parts = f"{train:,} training and {validation:,} validation samples on average"
-    if peers.num_steps > 1:
-        parts += f" in each of {peers.num_steps} steps of time"
+    if isinstance(config.data.files, TableFile) and config.data.files.time:
+        parts += f" in each of {count_of(peers.num_steps, 'step')} of time"
     network = find_architecture(config.model.name, config.model.input_shape)
     size = Layout.of(network.build(peers.num_outputs)).num_parameters
     return [
@@ -159,8 +161,8 @@ def _describe_task(peers: OwnedPeers) -> str:
         return f"Task: {peers.num_outputs} classes ({_shortened(peers.classes)})."
     deviation = peers.target_scale.deviation
     return (
-        f"Task: values to predict, with {peers.task.score.name} in the units of the label. Losses "
-        f"are of standardised values: 1 is an error of {deviation:.4g}."
+        "Task: values to predict. Errors are in the units of the label. Losses are of standardised "
+        f"values: 1 is an error of {deviation:.4g}."
     )
 
 
