@@ -53,7 +53,7 @@ VERDICT = """
 
 {verdict}
 
-Means over peers and the seeds {seeds}. A peer is better or worse than alone if a two-sided paired
+{together} Means over peers and the seeds {seeds}. A peer is better or worse than alone if a two-sided paired
 t-test over the seeds says so at 5 %. By chance, about 2.5 % of peers are found better, and as many
 worse. Central is one model on all data, and FedAvg needs a server. Neither is possible here.
 """
@@ -153,7 +153,7 @@ def page(found: Sequence[KeptPreset]) -> str:
     parts += [f"| {each.preset} | {PRESETS[each.preset].summary} |" for each in found]
     seeds = sorted({seed for each in found for seed in each.seeds})
     span = f"{seeds[0]} to {seeds[-1]}"
-    parts += [VERDICT.format(verdict=verdict(found), seeds=span)]
+    parts += [VERDICT.format(verdict=verdict(found), together=together(found), seeds=span)]
     parts += [f"![Peers that are better and worse than alone]({'pictures/' + PICTURE}.webp)", ""]
     for each in found:
         parts += [f"## {each.preset}", "", table(each), ""]
@@ -164,6 +164,19 @@ def page(found: Sequence[KeptPreset]) -> str:
     return "\n".join([*parts, READING.strip().format(commands=commands), ""])
 
 
+def together(found: Sequence[KeptPreset]) -> str:
+    """Return a sentence about Kin's peers in all presets."""
+    gains = [each.gains(OURS) for each in found]
+    better, worse, peers = (
+        sum(getattr(each, name) for each in gains)
+        for name in ("num_better", "num_worse", "num_peers")
+    )
+    return (
+        f"With Kin, {better} of {peers} peers are significantly better than alone, and {worse} are "
+        "worse."
+    )
+
+
 def verdict(found: Sequence[KeptPreset]) -> str:
     """Return one line per preset: the best strategy, and what Kin does."""
     rows = []
@@ -172,6 +185,7 @@ def verdict(found: Sequence[KeptPreset]) -> str:
         best = max(competing, key=lambda label: each.score.sign * each.mean(label)[0])
         ours, gains = each.mean(OURS), each.gains(OURS)
         most = max(competing, key=lambda label: each.gains(label).num_worse)
+        harmed = each.gains(most).num_worse
         rows.append(
             [
                 each.preset,
@@ -181,7 +195,7 @@ def verdict(found: Sequence[KeptPreset]) -> str:
                 f"{best} {each.mean(best)[0]:.2f}",
                 f"{gains.num_better} of {gains.num_peers}",
                 f"{gains.num_worse} of {gains.num_peers}",
-                f"{most} {each.gains(most).num_worse}",
+                f"{most} {harmed}" if harmed else "–",
             ]
         )
     titles = [
@@ -218,13 +232,14 @@ def draw(found: Sequence[KeptPreset]) -> Figure:
     """Draw the shares of peers that are better and worse than alone."""
     figure = new_figure(PAGE, 1.7 * len(found) / 2 + 1.2)
     panels = figure.subplots(-(-len(found) // 3), min(3, len(found)), squeeze=False).ravel()
+    every = list(dict.fromkeys(label for each in found for label in each.strategies))
     for axes, each in zip(panels, found, strict=False):
         labels = [label for label in each.strategies if label != LOCAL]
         gains: Mapping[str, PeerGains] = {label: each.gains(label) for label in labels}
         for place, label in enumerate(labels):
             mine = gains[label]
             better, worse = (100 * n / mine.num_peers for n in (mine.num_better, mine.num_worse))
-            colour = strategy_colour(place)
+            colour = strategy_colour(every.index(label))
             axes.barh(place, better, color=colour)
             axes.barh(place, -worse, color=colour, alpha=0.5)
         axes.axvline(0, color="#777777", linewidth=0.8)
