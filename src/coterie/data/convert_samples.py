@@ -125,7 +125,7 @@ def _frame(where: str, frame: Any) -> Array:
     if text:
         raise DataError(
             f"{where}: the columns {', '.join(text[:5])} are not numbers. Encode them, for example "
-            "with pandas.get_dummies, or let coterie.peers_from_table do it."
+            "with pandas.get_dummies, or save the table and type: coterie run FILE.csv --peers-by …"
         )
     return np.asarray(frame.to_numpy(dtype=np.float64))
 
