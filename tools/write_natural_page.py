@@ -57,7 +57,8 @@ VERDICT = """
 
 Means are over peers and the seeds {seeds}. A peer is better or worse than alone if a two-sided
 paired t-test over the seeds says so at 5 %. By chance, about 2.5 % of peers are found better,
-and as many worse. Central is one model on all data, and FedAvg needs a server. Neither is possible here.
+and as many worse. Central is one model on all data, and FedAvg needs a server. Neither is possible
+here.
 """
 READING = """
 ## How these runs were made
