@@ -40,7 +40,7 @@ def test_everything_is_analysed_and_saved(experiment):
     assert done.code == 0, done.err
     for title in ("similarity:", "fetched:", "neighbours:", "clusters:", "unfetched:", "merges:"):
         assert title in done.out
-    assert "recovery: validation accuracy, or loss, around shifts" in done.out
+    assert "recovery: validation score around shifts" in done.out
     assert "cosine-gradients" in done.out
     assert "±" in done.out
     after = contents(experiment)

@@ -40,10 +40,10 @@ def test_a_model_that_does_not_fit(tmp_path, model):
 
 def test_accuracies_of_a_regression(tmp_path):
     answer = coterie(
-        *("run", "friends-synthetic", *SMALL, "--set", "best_by=accuracy"),
+        *("run", "friends-synthetic", *SMALL, "--set", "task.score=accuracy"),
         *("--out", tmp_path / "out"),
     )
-    refused(answer, 2, "best_by", "loss")
+    refused(answer, 2, "accuracy does not fit the loss mse", "rmse")
 
 
 def broken_npz(folder: Path) -> dict[str, Path]:

@@ -92,7 +92,7 @@ def test_a_strategy_that_goes_by_accuracy_is_refused_for_regression(tmp_path, st
     if strategy == "random-weighted":
         changes = changes[:2]
     answer = coterie("run", *arguments, *changes, "--out", tmp_path / "out")
-    refused(answer, 2, strategy, "accuracy", "not classes", hint)
+    refused(answer, 2, strategy, "accuracy", "not between 0 and 1", hint)
     assert not any(tmp_path.iterdir())
 
 

@@ -155,6 +155,7 @@ def test_what_a_run_folder_holds(tmp_path):
     assert names == {
         "config.yaml",
         "clusters.json",
+        "score.json",
         "software.json",
         "started.json",
         "metrics.parquet",

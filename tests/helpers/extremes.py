@@ -170,6 +170,7 @@ FITS: dict[str, Fits] = {
     "HelloMessage.version": lambda value: value == 1,
     "HelloMessage.peer_id": never,
     "HelloMessage.layout": lambda value: len(value) == 32,
+    "HelloMessage.frozen": lambda value: value == LEFT_OUT or len(value) == 32,
     "HelloMessage.instance": never,
     "HelloMessage.largest_payload": always,
     "HelloMessage.encodings": lambda value: value.name != "many",

@@ -5,7 +5,7 @@ import pytest
 
 from coterie.data.peer_arrays import PeerData
 from coterie.errors import ConfigError, DataError
-from coterie.peer.peer_config import DataStep, PeerModelSettings
+from coterie.peer.peer_config import DataStep, PeerConfig, PeerModelSettings
 from coterie.peer.peer_data import LocalPeerData, model_builder, read_local_data
 
 
@@ -44,6 +44,11 @@ def test_labels_of_all_steps_must_fit_the_model():
         model_builder(settings, datasets, __import__("pathlib").Path("/"))
 
 
+def read(step: DataStep, folder, model="fashion-cnn"):
+    config = PeerConfig(data=(step,), model=PeerModelSettings(name=model))
+    return read_local_data(config, folder)
+
+
 def save(path, **arrays):
     np.savez(path, **arrays)
     return DataStep(file=path.name)
@@ -56,7 +61,7 @@ def test_a_file_with_a_part_for_validation(tmp_path):
         train_inputs=train, train_targets=labels, validation_inputs=held,
         validation_targets=held_labels, test_inputs=train, test_targets=labels,
     )  # fmt: skip
-    datasets = read_local_data([step], tmp_path)
+    datasets = read(step, tmp_path)
     (views,) = datasets.load_step(0)
     pool = datasets.pools[0]
     np.testing.assert_array_equal(pool.inputs[views.train.rows()], train)
@@ -67,7 +72,7 @@ def test_a_file_with_a_part_for_validation(tmp_path):
 def test_without_one_a_fifth_is_held_out_and_images_are_scaled(tmp_path):
     images = np.tile(np.arange(100, dtype=np.uint8)[:, None, None], (1, 8, 8))
     step = save(tmp_path / "own.npz", train_images=images, train_labels=np.arange(100) % 2)
-    datasets = read_local_data([step], tmp_path)
+    datasets = read(step, tmp_path)
     (views,) = datasets.load_step(0)
     assert [len(views.train), len(views.validation), len(views.test)] == [64, 16, 20]
     rows = np.concatenate([views.train.rows(), views.validation.rows(), views.test.rows()])
@@ -81,7 +86,7 @@ def test_half_a_part_for_validation_is_refused(tmp_path):
         tmp_path / "own.npz", train_inputs=inputs, train_targets=labels, validation_inputs=inputs
     )
     with pytest.raises(DataError, match="validation_targets"):
-        read_local_data([step], tmp_path)
+        read(step, tmp_path)
 
 
 def test_functions_beside_the_settings(tmp_path):
@@ -94,22 +99,22 @@ def test_functions_beside_the_settings(tmp_path):
         "def wrong():\n    return 3\n"
         "number = 3\n"
     )
-    datasets = read_local_data([DataStep(function="my_ward:data")], tmp_path)
+    datasets = read(DataStep(function="my_ward:data"), tmp_path)
     assert datasets.input_shape == (2,)
     build = model_builder(PeerModelSettings(function="my_ward:model"), datasets, tmp_path)
     assert build() is not build()
     with pytest.raises(ConfigError, match=r"returned int\. Expected a coterie"):
-        read_local_data([DataStep(function="my_ward:wrong")], tmp_path)
+        read(DataStep(function="my_ward:wrong"), tmp_path)
     with pytest.raises(ConfigError, match="returns no new torch module"):
         model_builder(PeerModelSettings(function="my_ward:wrong"), datasets, tmp_path)
     with pytest.raises(ConfigError, match="is not a function"):
-        read_local_data([DataStep(function="my_ward:number")], tmp_path)
+        read(DataStep(function="my_ward:number"), tmp_path)
 
 
 def test_more_labels_than_outputs_are_refused(tmp_path):
     images = np.zeros((40, 8, 8), np.uint8)
     step = save(tmp_path / "own.npz", train_images=images, train_labels=np.arange(40) % 4)
-    datasets = read_local_data([step], tmp_path)
+    datasets = read(step, tmp_path)
     with pytest.raises(
         ConfigError, match=r"model.outputs is 3, but the labels of this peer go up to 3"
     ):

@@ -17,6 +17,7 @@ from coterie.experiments.run_folder import RunFolder
 from coterie.peer.peer_run import STATUS, PeerStatus
 from coterie.swarm.peer_folders import peer_folders
 from coterie.swarm.supervisor import SwarmPeer
+from coterie.tasks.score import MSE
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def test_every_peer_has_a_line_on_a_terminal(run, peers):
     peers[1].num_restarts = 2
     peers[2].error = TrainingError("diverged")
     text = shown(run, peers, terminal=True)
-    assert "random-seed0: 3 peers in rounds 3 to 4 of 9, validation 60.0%" in text
+    assert "random-seed0: 3 peers in rounds 3 to 4 of 9, validation accuracy 60.0%" in text
     lines = {
         line.split()[0]: line.split() for line in text.splitlines() if line.startswith("peer-")
     }
@@ -104,6 +105,8 @@ def test_the_estimate_counts_from_what_this_session_has_done(run, peers, monkeyp
     assert second.endswith("about 30 s left")
 
 
-def test_losses_are_shown_where_there_are_no_classes(run, peers):
-    say(peers[0], state="finished", round=9, validation_loss=1.23456)
-    assert "1.235" in shown(run, peers, terminal=True)
+def test_errors_are_shown_where_there_are_no_classes(run, peers):
+    say(peers[0], state="finished", round=9, validation_score=1.23456, score=MSE)
+    text = shown(run, peers, terminal=True)
+    assert "validation MSE 1.235" in text
+    assert "123" not in text

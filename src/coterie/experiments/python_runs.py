@@ -31,18 +31,19 @@ def python_config(
 ) -> RunConfig:
     """Return the configuration of a run whose data and model are objects of Python."""
     samples = datasets.load_step(0)
-    strategy.lower_defaults(datasets.num_peers)
     sizes = {
         f"{name}_size": round(sum(len(getattr(each, name)) for each in samples) / len(samples))
         for name in ("train", "validation")
     }
+    options = strategy.options()
+    chosen = {name: options[name] for name in strategy.given}
     given = {
         "preset": PYTHON,
         "label": strategy.name,
         "data": {"datasets": [PYTHON]},
         "model": {"name": PYTHON},
         "peers": {"count": datasets.num_peers, **sizes},
-        "strategy": {"name": strategy.name, **strategy.options()},
+        "strategy": {"name": strategy.name, **chosen},
     }
     return RunConfig.model_validate({**settings.model_dump(), **given}, context=SAVED)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +36,10 @@ class LocalPeerData(PeerDatasets):
     ) -> None:
         first = PeerArrays([steps[0]], None, task, takes_integers)
         self.task = first.task
-        parts = [
-            first,
-            *(PeerArrays([data], None, self.task, takes_integers) for data in steps[1:]),
-        ]
+        parts = [first]
+        for data, begin in zip(steps[1:], begins[1:], strict=True):
+            with _explained(begin):
+                parts.append(PeerArrays([data], None, self.task, takes_integers))
         for number, part in enumerate(parts):
             if (part.input_shape, part.is_classification) != (
                 first.input_shape,
@@ -70,6 +71,17 @@ class LocalPeerData(PeerDatasets):
     def load_step(self, step: int) -> list[PeerSamples]:
         """Return the peer's samples in a step."""
         return [self._views[step]]
+
+
+@contextmanager
+def _explained(begin: int) -> Iterator[None]:
+    """Say of which step the data cannot be used."""
+    try:
+        yield
+    except (ConfigError, DataError) as error:
+        raise DataError(
+            f"The data from round {begin} on differ from those of round 0: {error}"
+        ) from None
 
 
 def _in_pool(views: PeerSamples, pool: int) -> PeerSamples:
