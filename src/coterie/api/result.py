@@ -87,7 +87,7 @@ class Result:
 
     def module(self, peer: int) -> nn.Module:
         """Return a new module with a peer's best model, in evaluation mode."""
-        from coterie.experiments.run_folder import load_best_model, warn_of_other_backbone
+        from coterie.experiments.saved_models import load_best_model, warn_of_other_backbone
 
         builder = self._builder()
         warn_of_other_backbone(builder.frozen, self.frozen_digest)
@@ -126,7 +126,7 @@ class Result:
         The module keeps its own frozen part, such as a backbone. If it is not that of the run,
         there is a warning.
         """
-        from coterie.experiments.run_folder import load_best_model, warn_of_other_backbone
+        from coterie.experiments.saved_models import load_best_model, warn_of_other_backbone
         from coterie.models.frozen_part import FrozenPart
 
         load_best_model(module, self.models, peer)
@@ -136,7 +136,8 @@ class Result:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the result to a new folder, which `load_run` and the command line read too."""
         from coterie.experiments.python_runs import open_folder
-        from coterie.experiments.run_folder import SUMMARY, write_models
+        from coterie.experiments.run_folder import SUMMARY
+        from coterie.experiments.saved_models import write_models
         from coterie.runtime.recorder import write_tables
         from coterie.storage.files import write_text
 

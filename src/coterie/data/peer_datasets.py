@@ -11,7 +11,7 @@ from coterie.data.pools import PeerSamples, Pool
 from coterie.tasks import Task
 
 NO_CLUSTERS = ("all peers",)
-"""The names of clusters where nobody knows which peers are similar."""
+"""The names of clusters where it is not known which peers are similar."""
 
 
 class PeerDatasets(ABC):

@@ -10,8 +10,9 @@ from dataclasses import asdict, replace
 from coterie.data.peer_datasets import PeerDatasets
 from coterie.errors import Interrupted, StorageError
 from coterie.experiments.config import RunConfig, build_model
-from coterie.experiments.run_folder import SUMMARY, RunFolder, write_models
+from coterie.experiments.run_folder import SUMMARY, RunFolder
 from coterie.experiments.run_summary import mean_metrics, summarise
+from coterie.experiments.saved_models import write_models
 from coterie.learning.trainer_choice import Tell
 from coterie.runtime.checkpoints import Checkpoints
 from coterie.runtime.loop import run_to_end

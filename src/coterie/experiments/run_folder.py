@@ -17,12 +17,11 @@ RUN/summary.json        the results; the run has finished if this file exists
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,19 +41,19 @@ from coterie.experiments.provenance import (
 )
 from coterie.experiments.recorded_tables import RecordedTables
 from coterie.experiments.run_summary import RunSummary, summarise
+from coterie.experiments.saved_models import MODELS, load_best_model, warn_of_other_backbone
 from coterie.experiments.user_models import write_model_origin
 from coterie.experiments.user_strategies import write_origin
 from coterie.models.frozen_part import FrozenPart
 from coterie.models.layout import Layout
-from coterie.models.vector import FlatModule
 from coterie.runtime.run_tables import SCHEMAS
-from coterie.storage.files import make_folder, read_small, write_atomically, write_text
-from coterie.storage.tensor_files import map_tensor, read_metadata, write_tensors
+from coterie.storage.files import make_folder, read_small, write_text
+from coterie.storage.tensor_files import map_tensor, read_metadata
 from coterie.strategies import STRATEGIES
 from coterie.strategies.server.server_strategy import ServerStrategy
 from coterie.tasks.score import ACCURACY, MSE, TaskScore
 
-SUMMARY, MODELS = "summary.json", "models.safetensors"
+SUMMARY = "summary.json"
 CLUSTERS, SCORE, PEERS = "clusters.json", "score.json", "peers.json"
 
 
@@ -123,24 +122,12 @@ class RunFolder:
 
     def read_cluster_names(self) -> tuple[str, ...]:
         """Read the names of the true clusters; empty before the run has started."""
-        path = self.folder / CLUSTERS
-        if not path.exists():
-            return ()
-        try:
-            return TypeAdapter(tuple[str, ...]).validate_json(read_small(path))
-        except (StorageError, ValidationError):
-            raise StorageError(f"{path} is damaged. Resume the run to write it again.") from None
+        return _read_names(self.folder / CLUSTERS)
 
     @cached_property
     def peer_names(self) -> tuple[str, ...]:
         """The names of the peers by their numbers, where a file names them; otherwise empty."""
-        path = self.folder / PEERS
-        if not path.exists():
-            return ()
-        try:
-            return TypeAdapter(tuple[str, ...]).validate_json(read_small(path))
-        except (StorageError, ValidationError):
-            raise StorageError(f"{path} is damaged. Resume the run to write it again.") from None
+        return _read_names(self.folder / PEERS)
 
     @property
     def seed(self) -> int:
@@ -360,40 +347,14 @@ class RunFolder:
         )
 
 
-def write_models(folder: Path, models: npt.NDArray[np.float32], frozen_digest: str) -> None:
-    """Write every peer's best model, (K, P), and the digest of what is frozen in them."""
-
-    def fill(file: BinaryIO) -> str:
-        write_tensors(file, {"best": models}, {"frozen": frozen_digest} if frozen_digest else {})
-        return MODELS
-
-    write_atomically(folder, fill)
-
-
-def load_best_model(module: nn.Module, models: npt.NDArray[np.float32], peer: int) -> nn.Module:
-    """Load the weights of a peer's best model, a row of `models` (K, P), into a module."""
-    if not isinstance(module, nn.Module):
-        raise ConfigError(
-            "load_into needs a torch module, such as build() returns, and a peer's number: "
-            "load_into(module, 0)."
-        )
-    if not 0 <= peer < len(models):
-        raise ConfigError(
-            f"There is no peer {peer}: the peers have the numbers 0 to {len(models) - 1}."
-        )
-    FlatModule(module).load(np.array(models[peer]))
-    return module
-
-
-def warn_of_other_backbone(found: FrozenPart, digest: str) -> None:
-    """Warn if a module's frozen part is not that of the run, which has this digest."""
-    if found.digest != digest:
-        warnings.warn(
-            "The frozen parameters of this module are not those of the run, such as another "
-            "backbone: its outputs differ from those of the peer's model. Build the module with "
-            "the weights that the run used.",
-            stacklevel=3,
-        )
+def _read_names(path: Path) -> tuple[str, ...]:
+    """Return a list of names; empty if there is no such file."""
+    if not path.exists():
+        return ()
+    try:
+        return TypeAdapter(tuple[str, ...]).validate_json(read_small(path))
+    except (StorageError, ValidationError):
+        raise StorageError(f"{path} is damaged. Resume the run to write it again.") from None
 
 
 def _without_weights(config: RunConfig) -> RunConfig:

@@ -1,4 +1,4 @@
-"""Pages and tables about peers of which nobody knows who is similar."""
+"""Pages and tables about peers without known clusters."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Scale:
 
 
 class OwnedPeers(PeerDatasets):
-    """Peers whose data lie in files; nobody knows which of them are similar."""
+    """Peers whose data lie in files; it is not known which of them are similar."""
 
     has_true_clusters = False
     cluster_names = NO_CLUSTERS

@@ -1,4 +1,4 @@
-"""Presets on naturally divided data: nobody invented the peers, and no true clusters are known.
+"""Presets on naturally divided data: the peers are real, and no true clusters are known.
 
 The learning rate (0.0003, 0.001 or 0.003) and the epochs (1 or 3) of each preset were chosen by the
 mean validation of Local, Random and Kin on seeds 100 and 101, so results of other seeds are not
