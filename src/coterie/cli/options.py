@@ -143,6 +143,15 @@ Model = Annotated[
         show_default=False,
     ),
 ]
+OwnTask = Annotated[
+    str | None,
+    typer.Option(
+        "--task",
+        metavar="FILE.py:NAME",
+        help="A coterie.Task of your own, or a function that returns one. Its code is executed.",
+        show_default=False,
+    ),
+]
 Peers = Annotated[int | None, typer.Option(help="The number of peers.")]
 OwnPace = Annotated[
     bool,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from coterie.cli.console import print_message
-from coterie.cli.options import Log, Model, SideBySide, StrategyFiles, Threads
+from coterie.cli.options import Log, Model, OwnTask, SideBySide, StrategyFiles, Threads
 from coterie.cli.show_run import note_how_to_continue, run_and_show
 from coterie.cli.swarm import run_swarm
 from coterie.cli.watch import Watch, show_live
@@ -18,6 +18,7 @@ def resume(
     folder: Annotated[Path, typer.Argument(help="The output folder of `coterie run`.")],
     strategy_file: StrategyFiles = None,
     model: Model = None,
+    task: OwnTask = None,
     threads: Threads = None,
     side_by_side: SideBySide = None,
     log: Log = None,
@@ -27,10 +28,13 @@ def resume(
     from coterie.experiments.experiment import Experiment
     from coterie.experiments.user_models import load_model
     from coterie.experiments.user_strategies import load_installed, load_strategies
+    from coterie.experiments.user_tasks import load_task
 
     load_installed(print_message)
     if model:
         load_model(model)
+    if task:
+        load_task(task)
     load_strategies(strategy_file)
     with note_how_to_continue(folder), show_live(folder, live):
         experiment = Experiment.open(folder)

@@ -16,6 +16,7 @@ from coterie.cli.options import (
     MinRows,
     Model,
     Out,
+    OwnTask,
     Peers,
     PeersBy,
     PresetOrData,
@@ -51,6 +52,7 @@ def run(
     min_rows: MinRows = None,
     image_size: ImageSize = None,
     model: Model = None,
+    task: OwnTask = None,
     strategy: Strategies = None,
     strategy_file: StrategyFiles = None,
     seed: FirstSeedOrOwn = None,
@@ -75,6 +77,7 @@ def run(
     from coterie.experiments.presets.own_files import FileOptions
     from coterie.experiments.user_models import load_model
     from coterie.experiments.user_strategies import load_installed, load_strategies
+    from coterie.experiments.user_tasks import load_task
 
     load_installed(print_message)
     own = load_strategies(strategy_file)
@@ -91,6 +94,8 @@ def run(
     )
     chosen = choose_preset(preset, options, own_model, data_root, print_message)
     changes = collect_changes(rounds, peers, data_root, trainer, device, change)
+    if task:
+        changes["task.file"] = load_task(task)
     check_scalable(chosen.config, peers, scale)
     labels = named_strategies(strategy) or chosen.labels_with(own)
     configs = chosen.runs(labels, chosen.choose_seeds(seed, seeds), changes, scale=scale)

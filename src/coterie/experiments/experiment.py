@@ -41,8 +41,9 @@ from coterie.experiments.failures import Failures, how_to_continue, resume_comma
 from coterie.experiments.parallel_runs import ParallelRuns, ParentLink
 from coterie.experiments.run_folder import RunFolder
 from coterie.experiments.run_summary import RunSummary
-from coterie.experiments.user_models import check_model_known, report_changed_model
+from coterie.experiments.user_models import USER_MODELS
 from coterie.experiments.user_strategies import check_strategies
+from coterie.experiments.user_tasks import USER_TASKS
 from coterie.learning.parallel_trainer import can_fork
 from coterie.learning.trainer_choice import Tell, check_training, load_before_fork
 from coterie.processes.signals import stop_by_signal
@@ -175,8 +176,10 @@ class Experiment:
         strategies = {run.folder: run.config.strategy["name"] for run in waiting}
         check_strategies(strategies, resume_command(self.folder), tell)
         for run in waiting:
-            check_model_known(run.config.model.name, run.folder, resume_command(self.folder))
-            report_changed_model(run.config.model.name, run.folder, tell)
+            config = run.config
+            for objects, name in ((USER_MODELS, config.model.name), (USER_TASKS, config.task.file)):
+                objects.check_known(name, run.folder, resume_command(self.folder))
+                objects.report_changed(name, run.folder, tell)
         failures = Failures(self.folder, len(self.runs), len(waiting))
         callbacks = Callbacks(
             on_round or (lambda run, metrics: None), on_end or (lambda run: None), tell

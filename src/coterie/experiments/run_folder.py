@@ -5,6 +5,7 @@ RUN/software.json       the versions of the software
 RUN/started.json        the time and the command of the start
 RUN/strategy.json       the file of the strategy, if it is not one of Coterie's
 RUN/model.json          the file of the model, if it is not one of Coterie's
+RUN/task.json           the file of the task, if it is the user's own
 RUN/clusters.json       the names of the true clusters
 RUN/peers.json          the names of the peers, if a file names them
 RUN/score.json          what is measured, such as accuracy
@@ -42,8 +43,9 @@ from coterie.experiments.provenance import (
 from coterie.experiments.recorded_tables import RecordedTables
 from coterie.experiments.run_summary import RunSummary, summarise
 from coterie.experiments.saved_models import MODELS, load_best_model, warn_of_other_backbone
-from coterie.experiments.user_models import write_model_origin
+from coterie.experiments.user_models import USER_MODELS
 from coterie.experiments.user_strategies import write_origin
+from coterie.experiments.user_tasks import USER_TASKS
 from coterie.models.frozen_part import FrozenPart
 from coterie.models.layout import Layout
 from coterie.runtime.run_tables import SCHEMAS
@@ -88,7 +90,8 @@ class RunFolder:
         make_folder(self.folder)
         write_text(self.folder / CONFIG, config_to_yaml(self.config))
         write_origin(self.folder, self.config.strategy["name"])
-        write_model_origin(self.folder, self.config.model.name)
+        USER_MODELS.write_origin(self.folder, self.config.model.name)
+        USER_TASKS.write_origin(self.folder, self.config.task.file)
         write_text(self.folder / SOFTWARE, json.dumps(software_versions(), indent=2))
         write_start(self.folder)
 

@@ -10,8 +10,9 @@ from coterie.errors import ConfigError, StorageError
 from coterie.experiments.config import CONFIG, RunConfig, read_config, require_files
 from coterie.experiments.experiment_file import EXPERIMENT, read_experiment_file
 from coterie.experiments.presets.preset import Preset, Variant
-from coterie.experiments.user_models import check_model_known
+from coterie.experiments.user_models import USER_MODELS
 from coterie.experiments.user_strategies import check_known
+from coterie.experiments.user_tasks import USER_TASKS
 
 ENDINGS = (".yaml", ".yml")
 
@@ -46,7 +47,8 @@ def _labelled(path: Path) -> RunConfig:
     config = read_config(path)
     require_files(config)
     check_known(config.strategy["name"], path.parent, f"coterie run {path}")
-    check_model_known(config.model.name, path.parent, f"coterie run {path}")
+    USER_MODELS.check_known(config.model.name, path.parent, f"coterie run {path}")
+    USER_TASKS.check_known(config.task.file, path.parent, f"coterie run {path}")
     if "label" in config.model_fields_set:
         return config
     return config.model_copy(update={"label": config.strategy["name"]})
