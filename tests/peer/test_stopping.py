@@ -95,6 +95,8 @@ def running(
     peer: PeerProcess, code: str = COMMAND, ignored: int | None = None, **how: Any
 ) -> Iterator[subprocess.Popen[str]]:
     """Run a peer by the command line, as its user does, whose shell may ignore a signal."""
+    # Inherited, because Python code between fork and exec may wait for a lock of another thread.
+    before = signal.signal(ignored, signal.SIG_IGN) if ignored else None
     process = subprocess.Popen(
         [sys.executable, "-c", code, "peer", "run", str(peer.folder)],
         cwd=peer.folder,
@@ -102,8 +104,9 @@ def running(
         stderr=subprocess.PIPE,
         text=True,
         **how,
-        preexec_fn=ignored and (lambda: signal.signal(ignored, signal.SIG_IGN)),  # noqa: PLW1509
     )
+    if ignored:
+        signal.signal(ignored, before)
     try:
         yield process
     finally:
