@@ -71,12 +71,10 @@ class Halved(nn.Module):
 
 EARLY = {"strategy.samples": 3, "strategy.exploration_rounds": 2}
 CASES = {
-    "dac": ("build", {}),
     "pens": ("build", EARLY),
     "kin normalised": ("normalised", {}),
     "dac normalised": ("normalised", {"strategy.metric": "cosine-gradients"}),
     "pens normalised": ("normalised", EARLY),
-    "random-weighted normalised": ("normalised", {}),
 }
 
 
