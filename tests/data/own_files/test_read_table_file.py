@@ -61,7 +61,7 @@ def test_a_byte_order_mark_is_not_part_of_a_name(tmp_path):
         ("a.csv", "höhe,b\nö,1\n".encode("latin-1"), "is not UTF-8 text: line 1"),
         ("a.csv", "a,b\nö,1\n".encode("latin-1"), "is not UTF-8 text: line 2"),
         ("a.csv.gz", b"farm,rain\neast,1\n", "cannot be read"),
-        ("a.csv.gz", gzip.compress(TEXT.encode())[:-9], "cannot be read"),
+        ("a.csv.gz", gzip.compress(TEXT.encode(), mtime=0)[:-9], "cannot be read"),
         ("a.parquet", TEXT.encode(), "Expected a Parquet file"),
     ],
 )
@@ -75,6 +75,6 @@ def test_what_is_wrong_with_a_file_is_said(tmp_path, name, content, message):
 
 def test_a_file_made_to_fill_the_memory_is_refused_early(tmp_path):
     path = tmp_path / "bomb.csv.gz"
-    path.write_bytes(gzip.compress(b"a,b\n" + b"0,0\n" * 2**25))
+    path.write_bytes(gzip.compress(b"a,b\n" + b"0,0\n" * 2**25, mtime=0))
     with pytest.raises(DataError, match="made to fill the memory"):
         read_table_file(path)

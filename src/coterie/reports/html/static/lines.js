@@ -57,7 +57,7 @@
   Coterie.levelAxis = (measure) =>
     measure.higher_is_better
       ? {}
-      : { type: "log", dtick: "D2", exponentformat: "power", minorloglabels: "none" };
+      : { type: "log", nticks: 8, exponentformat: "power" };
 
   /* Write the last values of lines: "dac 66.4 %, random 55.8 %". */
   Coterie.writeEnds = (list, unit = "", digits = 1) =>
