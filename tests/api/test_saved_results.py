@@ -27,7 +27,7 @@ def build() -> nn.Module:
 
 def run(strategy="kin", **more) -> coterie.Result:
     settings = {"rounds": 12} | more.pop("settings", {})
-    return coterie.simulate(build, PEERS, strategy, settings, task=TASK, **more)
+    return coterie.simulate(build, PEERS, strategy, settings, **{"task": TASK, **more})
 
 
 class StopAfter(coterie.Callback):
@@ -114,6 +114,10 @@ SLIPS = {
     "other settings": (
         {"resume": True, "settings": {"rounds": 3}},
         "it has other settings of rounds",
+    ),
+    "another score": (
+        {"resume": True, "task": coterie.Task("cross-entropy", score="f1")},
+        "other settings of task",
     ),
     "another strategy": (
         {"resume": True, "strategy": "dac"},

@@ -111,6 +111,15 @@ def test_functions_beside_the_settings(tmp_path):
         read(DataStep(function="my_ward:number"), tmp_path)
 
 
+def test_a_task_of_the_command_line_is_refused(tmp_path):
+    inputs, labels = part(8)
+    step = save(tmp_path / "own.npz", train_inputs=inputs, train_targets=labels)
+    model = PeerModelSettings(name="fashion-cnn")
+    config = PeerConfig(data=(step,), model=model, task={"file": "mine.py:task"})
+    with pytest.raises(ConfigError, match=r"is for coterie run.*task\.function"):
+        read_local_data(config, tmp_path)
+
+
 def test_more_labels_than_outputs_are_refused(tmp_path):
     images = np.zeros((40, 8, 8), np.uint8)
     step = save(tmp_path / "own.npz", train_images=images, train_labels=np.arange(40) % 4)

@@ -22,6 +22,8 @@ from coterie.simulation.simulation import Simulation
 from coterie.storage.files import lock_folder
 from coterie.strategies.server.server_strategy import ServerStrategy
 from coterie.strategies.strategy import Strategy
+from coterie.tasks import Task
+from coterie.tasks.score import SCORES
 
 CHECKPOINT_EVERY = 10
 
@@ -42,10 +44,23 @@ def python_config(
         "label": strategy.name,
         "data": {"datasets": [PYTHON]},
         "model": {"name": PYTHON},
+        "task": _task_settings(datasets.task),
         "peers": {"count": datasets.num_peers, **sizes},
         "strategy": {"name": strategy.name, **chosen},
     }
     return RunConfig.model_validate({**settings.model_dump(), **given}, context=SAVED)
+
+
+def _task_settings(task: Task) -> dict[str, str]:
+    """Return the names of the loss and the score, so that a run is resumed with the same ones.
+
+    A function of the user has no name that could be compared.
+    """
+    scores = [name for name, score in SCORES.items() if score == task.score]
+    return {
+        **({"loss": task.loss} if isinstance(task.loss, str) else {}),
+        **({"score": scores[0]} if scores else {}),
+    }
 
 
 def open_folder(folder: Path, config: RunConfig, *, resume: bool) -> RunFolder:

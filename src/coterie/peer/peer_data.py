@@ -118,6 +118,11 @@ def _task_of(settings: PeerTaskSettings, folder: Path) -> Task | None:
                 "coterie.Task."
             )
         return made
+    if settings.file is not None:
+        raise ConfigError(
+            f"task.file = {settings.file} is for coterie run. A peer's own task is a function that "
+            "returns it: task.function = module:function."
+        )
     if settings.loss is None:
         if settings != PeerTaskSettings():
             raise ConfigError("task: a score or metrics need task.loss too, such as cross-entropy.")
