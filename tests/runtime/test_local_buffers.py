@@ -8,6 +8,7 @@ from small_runs import CLASSES, FEATURES, drifting_scenario
 from torch import nn
 
 from coterie.learning.trainer import EvaluateJob, ModelReference
+from coterie.runtime.published_models import PublishedModels
 from coterie.runtime.scoring import ScoreJob, score_models
 from coterie.runtime.settings import SimulationSettings
 from coterie.simulation.simulation import Simulation
@@ -69,7 +70,7 @@ def test_other_models_are_scored_with_the_scorers_own_buffers(trainer):
     (expected,) = trainer.evaluate(
         [EvaluateJob(ModelReference("mixed", 0), state.samples[0].train)]
     )
-    (scored,) = score_models(state, [ScoreJob(1, 0, "loss")])
+    (scored,) = score_models(state, PublishedModels(state, []), [ScoreJob(1, 0, "loss")])
     (with_theirs,) = trainer.evaluate(
         [EvaluateJob(ModelReference("published", 1), state.samples[0].train)]
     )
@@ -79,11 +80,18 @@ def test_other_models_are_scored_with_the_scorers_own_buffers(trainer):
 
 def test_weights_are_compared_without_local_buffers():
     simulation = finished("dac", "local")
-    before = score_models(simulation.state, [ScoreJob(1, 0, "distance")])
+    before = score_models(
+        simulation.state, PublishedModels(simulation.state, []), [ScoreJob(1, 0, "distance")]
+    )
     for entry in simulation.state.layout.entries:
         if not entry.trainable:
             simulation.state.published[1][entry.start : entry.stop] += 1
-    assert score_models(simulation.state, [ScoreJob(1, 0, "distance")]) == before
+    assert (
+        score_models(
+            simulation.state, PublishedModels(simulation.state, []), [ScoreJob(1, 0, "distance")]
+        )
+        == before
+    )
 
 
 @pytest.mark.parametrize(("strategy", "is_same"), [("fedavg", False), ("central", True)])

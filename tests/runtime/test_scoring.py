@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from coterie.errors import StrategyError
+from coterie.runtime.published_models import PublishedModels
 from coterie.runtime.scoring import ScoreJob, cosine, distance, score_models
 from coterie.strategies.dac import DAC
 from coterie.strategies.local import Local
@@ -28,16 +29,16 @@ def test_changes_are_measured_from_the_right_start(make_simulation):
         initial = state.current.copy()
         simulation.advance()
         first = state.published.copy()
-        assert score_models(state, [ScoreJob(1, 0, "cosine-last-update")]) == pytest.approx(
-            [cosine(first[1] - initial[1], first[0] - initial[0])]
-        )
+        assert score_models(
+            state, PublishedModels(state, []), [ScoreJob(1, 0, "cosine-last-update")]
+        ) == pytest.approx([cosine(first[1] - initial[1], first[0] - initial[0])])
         merged = []
         train = state.trainer.train
         state.trainer.train = lambda jobs: (merged.append(state.current.copy()), train(jobs))[1]
         simulation.advance()
         now = state.published
         jobs = [ScoreJob(1, 0, "cosine-last-update"), ScoreJob(1, 0, "cosine-total-update")]
-        assert score_models(state, jobs) == pytest.approx(
+        assert score_models(state, PublishedModels(state, []), jobs) == pytest.approx(
             [
                 cosine(now[1] - merged[0][1], now[0] - merged[0][0]),
                 cosine(now[1] - initial[1], now[0] - initial[0]),
@@ -72,7 +73,11 @@ def test_an_unannounced_change_cannot_be_measured(make_simulation):
     with make_simulation(Local) as simulation:
         simulation.advance()
         with pytest.raises(StrategyError, match=r"which its required_metrics\(\) must return"):
-            score_models(simulation.state, [ScoreJob(1, 0, "cosine-total-update")])
+            score_models(
+                simulation.state,
+                PublishedModels(simulation.state, []),
+                [ScoreJob(1, 0, "cosine-total-update")],
+            )
 
 
 class _Forgetful(dict):

@@ -47,8 +47,10 @@ class Poisoning:
         self._datasets = datasets
         self._layout = layout
         self._keys = keys
-        self.peers: Mask = poisoned_peers(settings, datasets, seed)
-        """Peers that are poisoned in some round, (K,)."""
+        self._everywhere = poisoned_peers(settings, datasets, seed)
+        first = datasets.first_peer
+        self.peers: Mask = self._everywhere[first : first + datasets.num_peers]
+        """Which peers of this runtime are poisoned in some round, (K,)."""
         self._num_pools = len(datasets.pools)
         self.pools = self._mislabelled_pools()
         """The pools of the data; with flipped labels, also a copy of each with other labels."""
@@ -64,10 +66,10 @@ class Poisoning:
         return self._settings.kind == "label-flip" and round_number == self._settings.from_round
 
     def present_peers(self, round_number: int) -> Mask:
-        """Return the peers that have not left the network, (K,)."""
+        """Return which peers of the whole network have not left it, (K,)."""
         if self._settings.kind == "absent" and self.is_active(round_number):
-            return ~self.peers
-        return np.ones_like(self.peers)
+            return ~self._everywhere
+        return np.ones_like(self._everywhere)
 
     def wrap_strategies(self, strategies: list[Strategy]) -> list[Strategy]:
         """Return each peer's strategy; those of poisoned peers are wrapped."""
@@ -185,8 +187,11 @@ def check_poison(
 
 
 def poisoned_peers(poison: PoisonSettings, datasets: PeerDatasets, seed: int) -> Mask:
-    """Return the poisoned peers, (K,): a draw that depends on the seed and the peers alone."""
-    poisoned = np.zeros(datasets.num_peers, dtype=bool)
+    """Return the poisoned peers of the network, (K,).
+
+    The draw depends on the seed and the peers alone.
+    """
+    poisoned = np.zeros(datasets.num_peers_in_network, dtype=bool)
     if poison.kind == "none":
         return poisoned
     candidates = _candidates(poison, datasets)
@@ -201,7 +206,7 @@ def poisoned_peers(poison: PoisonSettings, datasets: PeerDatasets, seed: int) ->
 
 def _candidates(poison: PoisonSettings, datasets: PeerDatasets) -> npt.NDArray[np.int64]:
     if poison.cluster is None:
-        return np.arange(datasets.num_peers)
+        return np.arange(datasets.num_peers_in_network)
     num_clusters = len(datasets.cluster_names)
     if poison.cluster >= num_clusters:
         raise ConfigError(

@@ -18,6 +18,8 @@ class PeerDatasets(ABC):
     """The data of all peers of a runtime. `pools` hold the samples; each peer has views of them."""
 
     num_peers: int
+    first_peer = 0
+    """The number of the first peer; above 0 where a runtime has only a part of the peers."""
     cluster_names: tuple[str, ...]
     input_shape: tuple[int, ...]
     """The shape of a sample's first input."""
@@ -31,6 +33,11 @@ class PeerDatasets(ABC):
     """False for a real peer, whose `clusters` are only a placeholder."""
     pools: list[Pool]
 
+    @property
+    def num_peers_in_network(self) -> int:
+        """The number of all peers, those of other parts included."""
+        return self.num_peers
+
     def detach(self) -> None:  # noqa: B027 — most data never change, so there is nothing to do
         """After a fork, stop sharing what a new step overwrites."""
 
@@ -40,7 +47,7 @@ class PeerDatasets(ABC):
 
     @abstractmethod
     def clusters(self, step: int) -> npt.NDArray[np.int64]:
-        """Return each peer's true cluster in a step, (K,)."""
+        """Return the true cluster of each peer of the network in a step, (K,)."""
 
     @abstractmethod
     def load_step(self, step: int) -> list[PeerSamples]:

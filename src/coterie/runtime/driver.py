@@ -59,7 +59,8 @@ training comes last, so that all peers train together."""
 class Runtime(ABC):
     """Answers the requests of the peers in `state`; a subclass moves models between peers.
 
-    The peers of this runtime are the rows of `state`. Of other peers only the number is known.
+    The peers of this runtime are the rows of `state`, whose numbers are `state.numbers`. Requests
+    are kept by row. The peers in them are numbers, also those of other runtimes.
     """
 
     def __init__(self, state: ModelStore, strategies: list[Strategy]) -> None:
@@ -72,6 +73,9 @@ class Runtime(ABC):
         self._fetched: list[set[int]] = [set() for _ in strategies]
         self._merges = MergeHandler(state, self._held, self._rule_broken)
         self._trainings = np.zeros(state.num_peers, dtype=np.int64)
+        self._plans: dict[int, Plan] = {}
+        self._waiting: dict[int, Request] = {}
+        """The requests that wait for an answer, by row."""
         self._restrained: dict[int, Evaluation] = {}
         """Validation before training, of peers that restrain their training in this round."""
         self._handlers: dict[type[Request], Callable[[Round, dict[int, Any]], Answers]] = {
@@ -110,7 +114,7 @@ class Runtime(ABC):
 
     @abstractmethod
     def _recorded_peers(self) -> Peers:
-        """Return the peers whose estimates are recorded."""
+        """Return the rows of the peers whose estimates are recorded."""
 
     @abstractmethod
     def _send(self, now: Round, requests: dict[int, Send]) -> Answers:
@@ -146,35 +150,54 @@ class Runtime(ABC):
 
     def record_estimates(self, now: Round) -> None:
         """Record the peers' estimates of each other, and the probabilities of the next choice."""
-        # A separate generator, so that recording does not change the draws of the next round.
-        rng = generator(self._state.settings.seed, "beliefs", now.number)
-        estimates = {
-            peer: self.strategies[peer].estimates(self._me(now, peer, now.number + 1, rng))
-            for peer in self._recorded_peers().tolist()
-        }
+        estimates = {}
+        for row in self._recorded_peers().tolist():
+            # A separate generator, so that recording does not change the draws of the next round.
+            key = self._state.keys[row]
+            rng = generator(self._state.settings.seed, "beliefs", key, now.number)
+            me = self._me(now, row, now.number + 1, rng)
+            estimates[self._state.numbers[row]] = self.strategies[row].estimates(me)
         now.estimates = estimate_columns(estimates, now.clusters)
 
     def _drive(self, now: Round, peers: Peers) -> None:
+        """Answer all requests of a round of some peers."""
+        self._begin_plans(now, peers)
+        while (kind := self._next_kind()) is not None:
+            self._answer(now, kind)
+
+    def _begin_plans(self, now: Round, peers: Peers) -> None:
+        """Begin the round of some peers: each makes its first request."""
         seed = self._state.settings.seed
-        plans = {}
+        self._plans.clear()
         for peer in peers.tolist():
             rng = generator(seed, "strategy", self._state.keys[peer], now.number)
-            plans[peer] = self.strategies[peer].round(self._me(now, peer, now.number, rng))
+            self._plans[peer] = self.strategies[peer].round(self._me(now, peer, now.number, rng))
             self._held[peer].clear()
             self._fetched[peer].clear()
-        waiting: dict[int, Request] = {}
-        for peer, plan in plans.items():
-            self._step(plan, peer, None, waiting)
-        while waiting:
-            kind = next(k for k in ANSWER_ORDER if any(type(r) is k for r in waiting.values()))
-            batch = {peer: r for peer, r in waiting.items() if type(r) is kind}
-            answers = self._handlers[kind](now, batch)
-            for peer in batch:
-                del waiting[peer]
-                self._step(plans[peer], peer, answers.get(peer), waiting)
+        for peer in self._plans:
+            self._step(peer, None)
 
-    def _step(self, plan: Plan, peer: int, answer: Any, waiting: dict[int, Request]) -> None:
-        request = next_request(plan, answer)
+    def _next_kind(self) -> type[Request] | None:
+        """Return the kind of requests to answer next; None if no request waits."""
+        waiting = {type(request) for request in self._waiting.values()}
+        return next((kind for kind in ANSWER_ORDER if kind in waiting), None)
+
+    def _answer(self, now: Round, kind: type[Request]) -> None:
+        """Answer all waiting requests of a kind, which makes peers send their next requests."""
+        now.exchanges.begin_batch()
+        batch = self._batch(kind)
+        answers = self._handlers[kind](now, batch)
+        for peer in batch:
+            del self._waiting[peer]
+            self._step(peer, answers.get(peer))
+
+    def _batch(self, kind: type[Request]) -> dict[int, Any]:
+        """Return the waiting requests of a kind, in the order of peers."""
+        rows = sorted(row for row, request in self._waiting.items() if type(request) is kind)
+        return {row: self._waiting[row] for row in rows}
+
+    def _step(self, peer: int, answer: Any) -> None:
+        request = next_request(self._plans[peer], answer)
         if type(request) is not Merge:
             self._merges.forget_trial(peer)
         if request is None:
@@ -184,11 +207,11 @@ class Runtime(ABC):
                 f"Strategy '{self.strategies[peer].name}' yielded {request!r}, which is not a "
                 f"request. Use one of {', '.join(kind.__name__ for kind in ANSWER_ORDER)}."
             )
-        waiting[peer] = request
+        self._waiting[peer] = request
 
     def _me(self, now: Round, peer: int, number: int, rng: np.random.Generator) -> Me:
         return Me(
-            peer=peer,
+            peer=self._state.numbers[peer],
             round=number,
             known=self._known(),
             num_samples=len(self._state.samples[peer].train),
@@ -204,29 +227,31 @@ class Runtime(ABC):
     def _check_targets(
         self, now: Round, peer: int, request: Fetch | AskScore | Send | Report
     ) -> None:
+        own = self._state.numbers[peer]
         for target in request.peers:
-            if target == peer or not self._exists(target):
-                wrong = "itself" if target == peer else f"peer {target}, which does not exist"
+            if target == own or not self._exists(target):
+                wrong = "itself" if target == own else f"peer {target}, which does not exist"
                 raise self._rule_broken(now, peer, f"chose {wrong} in {request}")
 
     def _rule_broken(self, now: Round, peer: int, what: str) -> StrategyError:
         return StrategyError(
-            f"Strategy '{self.strategies[peer].name}' of peer {peer} {what}, in round {now.number}."
+            f"Strategy '{self.strategies[peer].name}' of peer {self._state.numbers[peer]} {what}, "
+            f"in round {now.number}."
         )
 
     def _validate(self, now: Round, requests: dict[int, Validate]) -> Answers:
         answers: Answers = {peer: {} for peer in requests}
         jobs, pairs, own = [], [], []
         for peer, request in requests.items():
-            samples = self._measured_on(now, peer, request)
+            samples, number = self._measured_on(now, peer, request), self._state.numbers[peer]
             for other in request.peers:
-                if other == peer and samples is self._state.samples[peer].validation:
+                if other == number and samples is self._state.samples[peer].validation:
                     own.append(peer)  # may have been validated already
                     continue
-                buffers = None if other == peer else self._state.local_buffers(peer)
+                buffers = None if other == number else self._state.local_buffers(peer)
                 jobs.append(EvaluateJob(self._model(now, peer, other), samples, buffers=buffers))
                 pairs.append((peer, other))
-        pairs += [(peer, peer) for peer in own]
+        pairs += [(peer, self._state.numbers[peer]) for peer in own]
         results = [*self._state.trainer.evaluate(jobs), *self._state.validation(own)]
         for (peer, other), result in zip(pairs, results, strict=True):
             answers[peer][other] = result.losses
@@ -241,7 +266,7 @@ class Runtime(ABC):
 
     def _model(self, now: Round, peer: int, other: int) -> ModelReference:
         """Return the reference of the peer's working model, or of a fetched one."""
-        if other == peer:
+        if other == self._state.numbers[peer]:
             return ModelReference("current", peer)
         if other not in self._fetched[peer]:
             raise self._rule_broken(now, peer, f"validated peer {other} without a fetch")
@@ -335,7 +360,7 @@ class Runtime(ABC):
         """Take back what `save` returned."""
         for strategy, state in zip(self.strategies, saved["strategies"], strict=True):
             strategy.restore(state)
-        self._messages = list(saved["messages"])
+        self._messages[:] = saved["messages"]
 
 
 def next_request(plan: Plan, answer: Any) -> Request | None:

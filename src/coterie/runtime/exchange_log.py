@@ -34,7 +34,13 @@ class ExchangeLog:
     num_bytes: list[int] = field(default_factory=list)
     delivered: list[bool] = field(default_factory=list)
     weight: list[float] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    """The first row of each batch of requests, so that the logs of shards can be joined."""
     _last: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def begin_batch(self) -> None:
+        """Begin the rows of requests that are answered together."""
+        self.starts.append(len(self.kind))
 
     def add(self, kind: str, receiver: int, sender: int, num_bytes: int, delivered: bool) -> None:
         """Log one model sent; `kind` is fetch, probe, push, download or upload."""

@@ -19,7 +19,7 @@ RuleBroken = Callable[[Round, int, str], StrategyError]
 
 
 class MergeHandler:
-    """Merges models, or only validates merges; `held` are the models of others, by peer."""
+    """Merges models, or only validates merges; `held` are the models of others, by row."""
 
     def __init__(
         self, state: ModelStore, held: list[dict[int, Matrix]], rule_broken: RuleBroken
@@ -60,9 +60,10 @@ class MergeHandler:
             self._mix(self._state.current[peer], peer, request)
             self._state.forget_validation([peer])
             self._reuse_trial(peer, request)
+            own = self._state.numbers[peer]
             for other, weight in request.weights.items():
-                if other != peer:
-                    now.exchanges.record_merge_weight(peer, other, weight)
+                if other != own:
+                    now.exchanges.record_merge_weight(own, other, weight)
                     now.merged[peer] = True
         return {}
 
@@ -74,15 +75,17 @@ class MergeHandler:
 
     def _mix(self, mine: Matrix, peer: int, request: Merge | ValidateMerge) -> None:
         """Replace a model (P,) by Σ weight·model, in the requested layers; local buffers stay."""
+        own = self._state.numbers[peer]
         for part in self._state.exchanged.slices(self._state.depth(request.last_layers)):
-            mine[part] *= np.float32(request.weights.get(peer, 0.0))
+            mine[part] *= np.float32(request.weights.get(own, 0.0))
             for other, weight in request.weights.items():
-                if other != peer:
+                if other != own:
                     mine[part] += np.float32(weight) * self._held[peer][other][part]
 
     def _check(self, now: Round, peer: int, weights: Mapping[int, float]) -> None:
+        own = self._state.numbers[peer]
         for other, weight in weights.items():
-            if other != peer and other not in self._held[peer]:
+            if other != own and other not in self._held[peer]:
                 raise self._rule_broken(now, peer, f"merged peer {other} without having its model")
             if not math.isfinite(weight):
                 raise self._rule_broken(now, peer, f"gave peer {other} the merge weight {weight}")

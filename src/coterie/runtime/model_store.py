@@ -66,9 +66,11 @@ class ModelStore:
             layout, has_local_buffers=settings.training.has_local_buffers
         )
         self.num_peers = datasets.num_peers
+        self.numbers = range(datasets.first_peer, datasets.first_peer + datasets.num_peers)
+        """The number of each row's peer."""
         # The key of a peer's random draws is its number, so that its start does not depend on the
         # number of peers. A real peer has its own key.
-        self.keys: Sequence[Key] = range(datasets.num_peers) if keys is None else keys
+        self.keys: Sequence[Key] = self.numbers if keys is None else keys
         check_models(
             datasets.num_peers,
             layout.size,
@@ -92,7 +94,9 @@ class ModelStore:
                 "server": self.server,
             },
         )
-        self.network = UnreliableNetwork(settings.network, datasets.num_peers, settings.seed)
+        self.network = UnreliableNetwork(
+            settings.network, datasets.num_peers_in_network, settings.seed
+        )
         self._latest = np.full((2, datasets.num_peers), np.nan)
         self._validated: dict[int, Evaluation] = {}
         """Validations of the present working models; see `forget_validation`."""
@@ -216,7 +220,8 @@ class ModelStore:
         broken = peers[~np.isfinite(now.measures["train_loss"][peers])]
         if len(broken):
             raise TrainingError(
-                f"Training diverged in round {now.number}: the model of peer {broken[0]}"
+                f"Training diverged in round {now.number}: the model of peer "
+                f"{self.numbers[broken[0]]}"
                 f"{f' and {len(broken) - 1} others' if len(broken) > 1 else ''} has NaN or "
                 f"infinite values. A learning rate below {self.settings.training.learning_rate:g} "
                 "usually helps: --set training.learning_rate=…"

@@ -62,6 +62,8 @@ class Round:
     """The times of a real peer in the round; empty in a simulation."""
     num_known: int = 0
     """The number of peers that a real peer knows, with itself."""
+    reachable: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    """Which peers of the whole network are online; empty for a real peer."""
 
     def __post_init__(self) -> None:
         self.merged = np.zeros(len(self.online), dtype=bool)

@@ -134,11 +134,13 @@ class RoundRunner:
         truth = (
             GroundTruth(self.datasets.clusters(step)) if self.datasets.has_true_clusters else None
         )
+        reachable = self.state.network.start_round(number)
+        reachable &= self.state.poisoning.present_peers(number)
         now = Round(
             number=number,
             step=step,
-            online=self.state.network.start_round(number)
-            & self.state.poisoning.present_peers(number),
+            online=reachable[self.state.numbers.start : self.state.numbers.stop],
+            reachable=reachable,
             stopped=self.state.progress.stopped.copy(),
             truth=truth,
         )

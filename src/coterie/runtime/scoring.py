@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from coterie.errors import StrategyError
-from coterie.learning.trainer import EvaluateJob, Matrix, ModelReference
+from coterie.learning.trainer import EvaluateJob, Matrix
 from coterie.runtime.model_store import ModelStore
+from coterie.runtime.published_models import PublishedModels
 from coterie.strategies.requests import Metric
 
 
@@ -31,75 +31,71 @@ KnownScores = dict[tuple[int, int], tuple[float, float]]
 
 
 def score_models(
-    state: ModelStore, score_jobs: Sequence[ScoreJob], known: KnownScores | None = None
+    state: ModelStore,
+    models: PublishedModels,
+    score_jobs: Sequence[ScoreJob],
+    known: KnownScores | None = None,
 ) -> list[float]:
     """Return the scores of all jobs; NaN where a metric is undefined.
 
-    Models in `known` are not evaluated again; new evaluations are added to it.
+    The scorers are peers of `state`. Models in `known` are not evaluated again; new evaluations are
+    added to it.
     """
     known = {} if known is None else known
     values = np.full(len(score_jobs), np.nan)
     on_data = [n for n, job in enumerate(score_jobs) if job.metric in ("loss", "accuracy")]
-    _evaluate(state, ((score_jobs[n].model, score_jobs[n].scorer) for n in on_data), known)
+    _evaluate(state, models, ((score_jobs[n].model, score_jobs[n].scorer) for n in on_data), known)
     for n in on_data:
         loss, score = known[score_jobs[n].model, score_jobs[n].scorer]
         values[n] = loss if score_jobs[n].metric == "loss" else score
     squares: dict[tuple[Metric, int], np.float64] = {}
     for n in sorted(set(range(len(score_jobs))) - set(on_data)):
-        values[n] = _by_weights(state, score_jobs[n], squares)
+        values[n] = _by_weights(models, score_jobs[n], squares)
     return [float(value) for value in values]
 
 
-def _evaluate(state: ModelStore, pairs: Iterable[tuple[int, int]], known: KnownScores) -> None:
+def _evaluate(
+    state: ModelStore,
+    models: PublishedModels,
+    pairs: Iterable[tuple[int, int]],
+    known: KnownScores,
+) -> None:
     """Evaluate the unknown models on their scorers' training data, all together."""
     new = [pair for pair in dict.fromkeys(pairs) if pair not in known]
-    jobs = [
-        EvaluateJob(
-            ModelReference("published", model),
-            state.samples[scorer].train,
-            buffers=state.local_buffers(scorer),
+    jobs = []
+    for model, scorer in new:
+        row = state.numbers.index(scorer)
+        jobs.append(
+            EvaluateJob(
+                models.reference(model), state.samples[row].train, buffers=state.local_buffers(row)
+            )
         )
-        for model, scorer in new
-    ]
     for pair, result in zip(new, state.trainer.evaluate(jobs), strict=True):
         known[pair] = result.loss, result.score
 
 
 def score_for_peer(
-    state: ModelStore, scorer: int, models: Sequence[int], metric: Metric
+    state: ModelStore, models: PublishedModels, scorer: int, scored: Sequence[int], metric: Metric
 ) -> dict[int, float]:
     """Return one peer's scores of several models; undefined ones are left out."""
-    values = score_models(state, [ScoreJob(model, scorer, metric) for model in models])
+    values = score_models(state, models, [ScoreJob(model, scorer, metric) for model in scored])
     return {
-        model: value for model, value in zip(models, values, strict=True) if not math.isnan(value)
+        model: value for model, value in zip(scored, values, strict=True) if not math.isnan(value)
     }
 
 
 def _by_weights(
-    state: ModelStore, job: ScoreJob, squares: dict[tuple[Metric, int], np.float64]
+    models: PublishedModels, job: ScoreJob, squares: dict[tuple[Metric, int], np.float64]
 ) -> float:
     """Compare two models; squared lengths are kept in `squares` for the next jobs."""
     metric = job.metric
-    one, other = (_vector(state, peer, metric) for peer in (job.model, job.scorer))
+    one, other = (models.vector(peer, metric) for peer in (job.model, job.scorer))
     if metric == "distance":
         return distance(one, other)
     for peer, vector in ((job.model, one), (job.scorer, other)):
         if (metric, peer) not in squares:
             squares[metric, peer] = _dot(vector, vector)
     return cosine(one, other, squares[metric, job.model] * squares[metric, job.scorer])
-
-
-def _vector(state: ModelStore, peer: int, metric: Metric) -> Matrix:
-    """Return the vector that is compared (P,): a published model's weights or its update."""
-    published: Matrix = state.published[peer]
-    if metric in ("cosine", "distance"):
-        return state.exchanged.take(published)
-    start = state.untrained if metric == "cosine-last-update" else state.initial
-    if start is None:
-        raise StrategyError(
-            f"A strategy scored by '{metric}', which its required_metrics() must return."
-        )
-    return state.exchanged.take(published - start[peer])
 
 
 def cosine(one: Matrix, other: Matrix, lengths: np.float64 | None = None) -> float:

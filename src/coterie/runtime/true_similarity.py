@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.runtime.model_store import ModelStore
+from coterie.runtime.published_models import PublishedModels
 from coterie.runtime.scoring import score_for_peer
 from coterie.runtime.settings import WatchSettings
 from coterie.strategies.parts.similarity import (
@@ -20,7 +21,7 @@ from coterie.strategies.parts.similarity import (
     measure_similarities,
     metrics_for,
 )
-from coterie.strategies.requests import Metric, Offer, Score
+from coterie.strategies.requests import Metric, Score
 
 
 def watched_measurements(watch: WatchSettings) -> frozenset[Metric]:
@@ -31,15 +32,18 @@ def watched_measurements(watch: WatchSettings) -> frozenset[Metric]:
 
 
 def true_similarities(
-    state: ModelStore, clusters: npt.NDArray[np.int64]
+    state: ModelStore, models: PublishedModels, clusters: npt.NDArray[np.int64]
 ) -> dict[str, npt.NDArray[Any]]:
-    """Return one row per watched peer, metric and other peer; undefined values have no row."""
+    """Return one row per watched peer of `state`, metric and other peer.
+
+    Undefined values have no row.
+    """
     watch = state.settings.watch
     rows = [
         (peer, other, metric, value)
-        for peer in watch.peers
+        for peer in watched_here(state)
         for metric in watch.metrics
-        for other, value in _similarities(state, peer, metric, watch.alpha).items()
+        for other, value in _similarities(state, models, peer, metric).items()
     ]
     peers, others, metrics, values = zip(*rows, strict=True) if rows else ((), (), (), ())
     return {
@@ -52,13 +56,23 @@ def true_similarities(
     }
 
 
-def _similarities(state: ModelStore, peer: int, similarity: Similarity, alpha: float) -> Scores:
-    others = (other for other in range(state.num_peers) if other != peer)
-    offers = [Offer(other, len(state.samples[other].train), {}) for other in others]
-    return _answer_requests(state, peer, measure_similarities(offers, similarity, alpha))
+def watched_here(state: ModelStore) -> list[int]:
+    """Return the watched peers whose models are in `state`."""
+    return [peer for peer in state.settings.watch.peers if peer in state.numbers]
 
 
-def _answer_requests(state: ModelStore, scorer: int, plan: SimilarityPlan) -> Scores:
+def _similarities(
+    state: ModelStore, models: PublishedModels, peer: int, similarity: Similarity
+) -> Scores:
+    others = (o for o in range(state.datasets.num_peers_in_network) if o != peer)
+    offers = [models.offer(other) for other in others]
+    plan = measure_similarities(offers, similarity, state.settings.watch.alpha)
+    return _answer_requests(state, models, peer, plan)
+
+
+def _answer_requests(
+    state: ModelStore, models: PublishedModels, scorer: int, plan: SimilarityPlan
+) -> Scores:
     """Answer the requests of a measurement without a network; return its result."""
     answer: Scores | None = None
     while True:
@@ -69,5 +83,5 @@ def _answer_requests(state: ModelStore, scorer: int, plan: SimilarityPlan) -> Sc
             return result
         if not isinstance(request, Score):
             raise TypeError(f"A measurement yielded {request!r}, but only Score is possible here.")
-        models = [offer.peer for offer in request.offers]
-        answer = score_for_peer(state, scorer, models, request.metric)
+        scored = [offer.peer for offer in request.offers]
+        answer = score_for_peer(state, models, scorer, scored, request.metric)

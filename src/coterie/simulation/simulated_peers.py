@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from coterie.runtime.driver import NUMBER_BYTES, Answers, Runtime
 from coterie.runtime.estimate_records import recorded_peers
 from coterie.runtime.exchange_log import message_bytes
 from coterie.runtime.model_store import ModelStore
+from coterie.runtime.published_models import PublishedModels
 from coterie.runtime.round import Round
 from coterie.runtime.scoring import KnownScores, ScoreJob, score_models
 from coterie.runtime.true_similarity import true_similarities, watched_measurements
@@ -22,6 +24,7 @@ from coterie.strategies.requests import (
     AskScore,
     Fetch,
     Offer,
+    PeerId,
     Receive,
     ReceiveReports,
     Report,
@@ -31,27 +34,53 @@ from coterie.strategies.requests import (
 from coterie.strategies.strategy import Strategy
 
 
+@dataclass(frozen=True)
+class PushedModel:
+    """A model that was pushed to a peer."""
+
+    offer: Offer
+    model: Matrix
+
+    def save(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        message = dict(self.offer.message)
+        return {"model": self.model, "num_samples": self.offer.num_samples, "message": message}
+
+    @classmethod
+    def restore(cls, sender: PeerId, saved: dict[str, Any]) -> PushedModel:
+        """Return what `save` saved."""
+        return cls(Offer(sender, saved["num_samples"], saved["message"]), saved["model"])
+
+
 class PeerRuntime(Runtime):
     """Runs the rounds of many peers; each strategy sees only what a real peer sees."""
 
     def __init__(self, state: ModelStore, strategies: list[Strategy]) -> None:
         super().__init__(state, strategies)
-        state.settings.watch.check(state.num_peers)
+        state.settings.watch.check(state.datasets.num_peers_in_network)
         asked = (strategy.required_metrics() for strategy in strategies)
         state.keep_for(watched_measurements(state.settings.watch).union(*asked))
-        self._recorded = recorded_peers(state.datasets.clusters(0))
-        self._inboxes: list[dict[int, Matrix]] = [{} for _ in strategies]
+        self._everyone = np.arange(state.datasets.num_peers_in_network)
+        recorded = recorded_peers(state.datasets.clusters(0))
+        here = np.isin(recorded, state.numbers)
+        self._recorded = recorded[here] - state.numbers.start
+        self._models = self._published_models()
+        self._inboxes: list[dict[PeerId, PushedModel]] = [{} for _ in strategies]
         self._reports: list[dict[int, float]] = [{} for _ in strategies]
         self._new_reports: list[dict[int, float]] = [{} for _ in strategies]
         """Reports of this round, which arrive in the next."""
         # PENS asks the same peers several times in a round; one evaluation is enough.
         self._evaluated: KnownScores = {}
 
+    def _published_models(self) -> PublishedModels:
+        """Return the models that the peers of this runtime can fetch."""
+        return PublishedModels(self._state, self._messages)
+
     def _known(self) -> Peers:
-        return self._all_peers
+        return self._everyone
 
     def _exists(self, peer: int) -> bool:
-        return 0 <= peer < self._state.num_peers
+        return 0 <= peer < len(self._everyone)
 
     def _recorded_peers(self) -> Peers:
         return self._recorded
@@ -59,20 +88,24 @@ class PeerRuntime(Runtime):
     def _record_true_similarities(self, now: Round) -> None:
         watch = self._state.settings.watch
         if watch.peers and now.number % watch.every == 0:
-            now.similarities = true_similarities(self._state, now.clusters)
+            now.similarities = true_similarities(self._state, self._models, now.clusters)
 
     def _run(self, now: Round) -> None:
         self._record_true_similarities(now)
         active = now.active_peers
         if self._state.settings.schedule == "synchronous":
             self._take_turn(now, active)
-            # Pushed models that were not received are lost at the end of the round.
-            self._inboxes = [{} for _ in self._inboxes]
-            self._deliver_reports()
+            self._end_exchange()
             return
         for peer in generator(self._state.settings.seed, "order", now.number).permutation(active):
             self._take_turn(now, np.array([peer]))
             self._deliver_reports()
+
+    def _end_exchange(self) -> None:
+        """Deliver reports; pushed models that were not received are lost."""
+        for inbox in self._inboxes:
+            inbox.clear()
+        self._deliver_reports()
 
     def _deliver_reports(self) -> None:
         """Deliver the reports of this round."""
@@ -82,6 +115,10 @@ class PeerRuntime(Runtime):
 
     def _take_turn(self, now: Round, peers: Peers) -> None:
         self._drive(now, peers)
+        self._end_turn(now, peers)
+
+    def _end_turn(self, now: Round, peers: Peers) -> None:
+        """Validate and publish the models of peers whose requests are all answered."""
         self._finish(now, peers)
         self._evaluated.clear()
 
@@ -103,7 +140,7 @@ class PeerRuntime(Runtime):
     ) -> bool:
         """Send one model over the network and log it; return whether it arrived."""
         other = sender if asker == receiver else receiver
-        if not now.online[other]:
+        if not now.reachable[other]:
             return False
         delivered = self._state.network.draw_delivery(asker)
         size = self._state.exchanged.layout.num_bytes + extra_bytes
@@ -114,13 +151,16 @@ class PeerRuntime(Runtime):
         answers: Answers = {}
         for peer, request in requests.items():
             self._check_targets(now, peer, request)
-            offers = []
+            offers, own = [], self._state.numbers[peer]
             updates = self._state.exchanged.layout.num_bytes * self._num_updates(peer)
             for sender in request.peers:
-                beside = updates + message_bytes(self._messages[sender])
-                if self._transmit(now, "fetch", peer, peer, sender, beside):
-                    offers.append(self._offer(sender))
-                    self._held[peer][sender] = self._state.published[sender]
+                if not now.reachable[sender]:
+                    continue
+                offer = self._models.offer(sender)
+                beside = updates + message_bytes(offer.message)
+                if self._transmit(now, "fetch", own, own, sender, beside):
+                    offers.append(offer)
+                    self._held[peer][sender] = self._models.model(sender)
                     self._fetched[peer].add(sender)
             answers[peer] = offers
         return answers
@@ -131,16 +171,14 @@ class PeerRuntime(Runtime):
         from_others = self._state.settings.initialisation == "independent"
         return ("cosine-last-update" in needs) + ("cosine-total-update" in needs and from_others)
 
-    def _offer(self, sender: int) -> Offer:
-        return Offer(sender, len(self._state.samples[sender].train), self._messages[sender])
-
     def _score(self, now: Round, requests: dict[int, Score]) -> Answers:
         jobs, places = [], []
         for peer, request in requests.items():
+            own = self._state.numbers[peer]
             for offer in request.offers:
                 if offer.peer not in self._fetched[peer]:
                     raise self._rule_broken(now, peer, f"scored peer {offer.peer} without a fetch")
-                jobs.append(ScoreJob(offer.peer, scorer=peer, metric=request.metric))
+                jobs.append(ScoreJob(offer.peer, scorer=own, metric=request.metric))
                 places.append((peer, offer.peer))
         return self._measure(requests, jobs, places)
 
@@ -148,9 +186,10 @@ class PeerRuntime(Runtime):
         jobs, places = [], []
         for peer, request in requests.items():
             self._check_targets(now, peer, request)
+            own = self._state.numbers[peer]
             for scorer in request.peers:
-                if self._transmit(now, "probe", peer, scorer, peer):
-                    jobs.append(ScoreJob(peer, scorer=scorer, metric=request.metric))
+                if self._transmit(now, "probe", own, scorer, own):
+                    jobs.append(ScoreJob(own, scorer=scorer, metric=request.metric))
                     places.append((peer, scorer))
         return self._measure(requests, jobs, places)
 
@@ -158,54 +197,71 @@ class PeerRuntime(Runtime):
         self, requests: Iterable[int], jobs: list[ScoreJob], places: list[tuple[int, int]]
     ) -> Answers:
         answers: dict[int, dict[int, float]] = {peer: {} for peer in requests}
-        values = score_models(self._state, jobs, self._evaluated)
+        values = self._values(jobs)
         for (peer, other), value in zip(places, values, strict=True):
             if not math.isnan(value):
                 answers[peer][other] = value
         return answers
 
+    def _values(self, jobs: list[ScoreJob]) -> list[float]:
+        """Return the scores of models, NaN where a metric is undefined."""
+        return score_models(self._state, self._models, jobs, self._evaluated)
+
     def _send(self, now: Round, requests: dict[int, Send]) -> Answers:
         for peer, request in requests.items():
             self._check_targets(now, peer, request)
+            own = self._state.numbers[peer]
             for receiver in request.peers:
-                if self._transmit(now, "push", peer, receiver, peer):
-                    model = self._state.published[peer]
-                    # In a sequential round the model may change before the receiver's turn.
-                    in_turn = self._state.settings.schedule == "sequential"
-                    self._inboxes[receiver][peer] = model.copy() if in_turn else model
+                if self._transmit(now, "push", own, receiver, own):
+                    self._push(own, receiver)
         return {}
+
+    def _push(self, sender: PeerId, receiver: PeerId) -> None:
+        """Put a model into the inbox of a peer."""
+        model = self._models.model(sender)
+        # In a sequential round the model may change before the receiver's turn.
+        in_turn = self._state.settings.schedule == "sequential"
+        pushed = PushedModel(self._models.offer(sender), model.copy() if in_turn else model)
+        self._inboxes[self._state.numbers.index(receiver)][sender] = pushed
 
     def _receive(self, now: Round, requests: dict[int, Receive]) -> Answers:
         answers: Answers = {}
         for peer in requests:
-            arrivals = self._inboxes[peer]
-            self._inboxes[peer] = {}
-            self._held[peer].update(arrivals)
-            answers[peer] = [self._offer(sender) for sender in sorted(arrivals)]
+            arrivals = dict(sorted(self._inboxes[peer].items()))
+            self._inboxes[peer].clear()
+            self._held[peer].update({sender: each.model for sender, each in arrivals.items()})
+            answers[peer] = [each.offer for each in arrivals.values()]
         return answers
 
-    def _held_model(self, peer: int, other: int) -> ModelReference:
-        return ModelReference("published", other)
+    def _held_model(self, peer: int, other: PeerId) -> ModelReference:
+        return self._models.reference(other)
 
     def _report(self, now: Round, requests: dict[int, Report]) -> Answers:
         for peer, request in requests.items():
             self._check_targets(now, peer, request)
+            own = self._state.numbers[peer]
             for other, value in request.values.items():
-                if now.online[other] and self._state.network.draw_delivery(peer):
-                    now.exchanges.add_reply_bytes(peer, other, NUMBER_BYTES)
-                    self._new_reports[other][peer] = float(value)
+                if now.reachable[other] and self._state.network.draw_delivery(own):
+                    now.exchanges.add_reply_bytes(own, other, NUMBER_BYTES)
+                    self._deliver(own, other, float(value))
         return {}
+
+    def _deliver(self, reporter: PeerId, receiver: PeerId, value: float) -> None:
+        """Keep a report for the receiver's next round."""
+        self._new_reports[self._state.numbers.index(receiver)][reporter] = value
 
     def _receive_reports(self, now: Round, requests: dict[int, ReceiveReports]) -> Answers:
         answers: Answers = {}
         for peer in requests:
-            answers[peer], self._reports[peer] = self._reports[peer], {}
+            answers[peer] = dict(sorted(self._reports[peer].items()))
+            self._reports[peer].clear()
         return answers
 
     def save(self) -> dict[str, Any]:
         """Return what must survive between rounds, as plain data."""
         inboxes = [
-            {str(sender): model for sender, model in inbox.items()} for inbox in self._inboxes
+            {str(sender): pushed.save() for sender, pushed in inbox.items()}
+            for inbox in self._inboxes
         ]
         told = [{str(sender): value for sender, value in each.items()} for each in self._reports]
         poisoned = self._state.poisoning.save(self._state.published)
@@ -216,8 +272,15 @@ class PeerRuntime(Runtime):
         super().restore(saved)
         self._state.poisoning.restore(self._state.published, saved["poisoned"])
         self._inboxes = [
-            {int(sender): model for sender, model in inbox.items()} for inbox in saved["inboxes"]
+            {int(sender): self._restored(int(sender), pushed) for sender, pushed in inbox.items()}
+            for inbox in saved["inboxes"]
         ]
         self._reports = [
             {int(sender): float(value) for sender, value in each.items()} for each in saved["told"]
         ]
+
+    def _restored(self, sender: PeerId, pushed: Matrix | dict[str, Any]) -> PushedModel:
+        """Return a pushed model; checkpoints of earlier versions have only its weights."""
+        if isinstance(pushed, dict):
+            return PushedModel.restore(sender, pushed)
+        return PushedModel(self._models.offer(sender), pushed)
