@@ -154,13 +154,18 @@ class Poisoning:
                 if entry.trainable:
                     _add_noise(published[entry.start : entry.stop], random)
 
-    def save(self, published: Matrix) -> Matrix:
-        """Return the models that poisoned peers have published."""
-        return published[self.peers]
+    def save(self, published: Matrix) -> dict[str, Matrix]:
+        """Return the models that poisoned peers have published, by their numbers as text."""
+        first = self._datasets.first_peer
+        return {str(first + row): published[row] for row in np.flatnonzero(self.peers).tolist()}
 
-    def restore(self, published: Matrix, saved: Matrix) -> None:
+    def restore(self, published: Matrix, saved: dict[str, Matrix] | Matrix) -> None:
         """Take back what `save` returned."""
-        published[self.peers] = saved
+        if not isinstance(saved, dict):  # checkpoints of earlier versions
+            published[self.peers] = saved
+            return
+        for number, model in saved.items():
+            published[int(number) - self._datasets.first_peer] = model
 
 
 def check_poison(

@@ -52,3 +52,7 @@ class PeerDatasets(ABC):
     @abstractmethod
     def load_step(self, step: int) -> list[PeerSamples]:
         """Fill the pools with the data of a step and return each peer's views."""
+
+    def load_part(self, step: int, numbers: range) -> list[PeerSamples]:
+        """Return the views of some peers; the pools have at least their data."""
+        return self.load_step(step)[numbers.start : numbers.stop]

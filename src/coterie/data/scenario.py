@@ -119,11 +119,16 @@ class Scenario(PeerDatasets):
 
     def load_step(self, step: int) -> list[PeerSamples]:
         """Fill the private pool with the data of a step and return each peer's views."""
+        return self.load_part(step, range(self.num_peers))
+
+    def load_part(self, step: int, numbers: range) -> list[PeerSamples]:
+        """Fill the private pool with the data of some peers and return their views."""
         plan = self._steps[step]
-        views: list[PeerSamples | None] = [None] * self.num_peers
+        views: dict[int, PeerSamples] = {}
         position = 0
+        here = slice(numbers.start, numbers.stop)
         for number, concept in enumerate(self._concepts):
-            members = np.flatnonzero(plan.clusters == number)
+            members = (numbers.start + np.flatnonzero(plan.clusters[here] == number)).tolist()
             start = position
             for peer in members:
                 part = plan.splits[peer]
@@ -150,7 +155,7 @@ class Scenario(PeerDatasets):
                     source.inputs,
                     source.targets,
                 )
-        return [view for view in views if view is not None]
+        return [views[peer] for peer in numbers]
 
     def _check(self) -> None:
         shapes = {source.shape for source in self._sources}

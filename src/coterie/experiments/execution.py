@@ -19,6 +19,7 @@ from coterie.runtime.loop import run_to_end
 from coterie.runtime.recorder import Recorder
 from coterie.runtime.round import Round
 from coterie.runtime.round_metrics import RoundMetrics, measure_round
+from coterie.simulation.any_simulation import AnySimulation
 from coterie.simulation.result_warnings import find_warnings
 from coterie.simulation.simulation import Simulation
 from coterie.storage.files import (
@@ -88,9 +89,9 @@ def simulation_of(
     )
 
 
-def finish(run: RunFolder, recorder: Recorder, simulation: Simulation) -> None:
+def finish(run: RunFolder, recorder: Recorder, simulation: AnySimulation) -> None:
     """Write the best models, then the summary, then delete the checkpoints."""
-    write_models(run.folder, simulation.state.best, simulation.state.build.frozen.digest)
+    write_models(run.folder, simulation.best_models(), simulation.frozen_digest)
     tested = summarise(
         recorder.table("metrics"),
         run.config.label,
@@ -98,8 +99,8 @@ def finish(run: RunFolder, recorder: Recorder, simulation: Simulation) -> None:
         simulation.datasets.cluster_names,
         simulation.datasets.task.score,
     )
-    _, scores = simulation.state.validate_best()
-    honest = scores[~simulation.state.poisoning.peers]
+    _, scores = simulation.validate_best()
+    honest = scores[~simulation.poisoned]
     summary = replace(
         tested,
         validation=float(honest.mean()),

@@ -17,8 +17,8 @@ from coterie.runtime.loop import run_to_end
 from coterie.runtime.recorder import Recorder
 from coterie.runtime.round import Round
 from coterie.runtime.settings import SimulationSettings
+from coterie.simulation.any_simulation import AnySimulation
 from coterie.simulation.result_warnings import find_warnings
-from coterie.simulation.simulation import Simulation
 from coterie.storage.files import lock_folder
 from coterie.strategies.server.server_strategy import ServerStrategy
 from coterie.strategies.strategy import Strategy
@@ -86,7 +86,7 @@ def open_folder(folder: Path, config: RunConfig, *, resume: bool) -> RunFolder:
 
 
 def run_to_summary(
-    simulation: Simulation,
+    simulation: AnySimulation,
     recorder: Recorder,
     run: RunFolder | None,
     label: str,

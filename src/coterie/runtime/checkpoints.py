@@ -2,13 +2,20 @@
 
 The name has the first 16 hex digits of the file's SHA-256, to detect damage. Only the renaming of
 the complete file has to be atomic.
+
+A run in several shards has a file for each, and then a small file that lists them: it makes the
+checkpoint valid as a whole.
+
+round-ROUND-CHECKSUM.safetensors       a whole checkpoint
+round-ROUND-CHECKSUM.json              the list of the parts of a checkpoint, written last
+part-ROUND-PLACE-CHECKSUM.safetensors  a part
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -17,10 +24,18 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 
 from coterie.errors import StorageError
-from coterie.storage.files import prepare_folder, reason_of, remove_files, write_atomically
+from coterie.runtime.saved_parts import Saved, join_parts
+from coterie.storage.files import (
+    prepare_folder,
+    read_small,
+    reason_of,
+    remove_files,
+    write_atomically,
+)
 from coterie.storage.tensor_files import write_tensors
 
 KEEP = 2
+PARTS = "parts"
 ARRAY, TEXT = "array:", "text:"
 """How the JSON part refers to an array of the file, and how text that looks like that is marked."""
 
@@ -37,21 +52,51 @@ class Checkpoints:
 
     def write(self, next_round: int, saved: dict[str, Any]) -> Path:
         """Write a checkpoint atomically, then delete all but the newest ones."""
+        path = self._write_file(f"round-{next_round:07d}", saved)
+        self._remove_old()
+        return path
+
+    def write_parts(self, next_round: int, parts: Iterable[Saved]) -> Path:
+        """Write a checkpoint of several parts, in the order of peers; one at a time in memory."""
+        files = [
+            self._write_file(f"part-{next_round:07d}-{place:03d}", part)
+            for place, part in enumerate(parts)
+        ]
+        listed = json.dumps({PARTS: [path.name for path in files]}).encode()
+        digest = hashlib.sha256(listed).hexdigest()[:16]
+
+        def fill(file: BinaryIO) -> str:
+            file.write(listed)
+            return f"round-{next_round:07d}-{digest}.json"
+
+        path = write_atomically(self._folder, fill)
+        self._remove_old()
+        return path
+
+    def _write_file(self, start: str, saved: Saved) -> Path:
         arrays: dict[str, npt.NDArray[Any]] = {}
         plain = _take_arrays_out(saved, "", arrays)
-        path = write_atomically(
-            self._folder, lambda file: _write_file(file, next_round, plain, arrays)
-        )
+
+        def fill(file: BinaryIO) -> str:
+            digest = write_tensors(file, arrays, {"state": json.dumps(plain)})
+            return f"{start}-{digest[:16]}.safetensors"
+
+        return write_atomically(self._folder, fill)
+
+    def _remove_old(self) -> None:
+        """Remove all but the newest checkpoints, and parts that no checkpoint has."""
+        newest = self._newest_first()
+        kept = {part for path in newest[:KEEP] for part in _parts_of(path)}
+        unused = [path for path in self._folder.glob("part-*.safetensors") if path not in kept]
         # The name of the new file is on the disk now. An old file that returns does no harm.
-        remove_files(self._newest_first()[KEEP:], durable=False)
-        return path
+        remove_files([*newest[KEEP:], *unused], durable=False)
 
     def read_newest(self, warn: Callable[[str], None]) -> dict[str, Any] | None:
         """Return the newest undamaged checkpoint; None if there are no files."""
         candidates = self._newest_first()
         for path in candidates:
             try:
-                return _read_file(path)
+                return _read_checkpoint(path)
             except _DAMAGE as error:
                 why = reason_of(error)
                 warn(f"The checkpoint {path} is damaged ({why}); trying the one before.")
@@ -63,14 +108,32 @@ class Checkpoints:
         return None
 
     def _newest_first(self) -> list[Path]:
-        return sorted(self._folder.glob("round-*.safetensors"), reverse=True)
+        return sorted(
+            path
+            for path in self._folder.glob("round-*")
+            if path.suffix in (".safetensors", ".json")
+        )[::-1]
 
 
-def _write_file(
-    file: BinaryIO, next_round: int, plain: Any, arrays: dict[str, npt.NDArray[Any]]
-) -> str:
-    digest = write_tensors(file, arrays, {"state": json.dumps(plain)})
-    return f"round-{next_round:07d}-{digest[:16]}.safetensors"
+def _parts_of(path: Path) -> Sequence[Path]:
+    """Return the parts of a checkpoint; none if it is whole, or if its list is damaged."""
+    try:
+        return _read_list(path) if path.suffix == ".json" else ()
+    except _DAMAGE:
+        return ()
+
+
+def _read_list(path: Path) -> list[Path]:
+    content = read_small(path)
+    if hashlib.sha256(content).hexdigest()[:16] != path.stem.rsplit("-", 1)[-1]:
+        raise StorageError("its checksum is wrong")
+    return [path.parent / Path(name).name for name in json.loads(content)[PARTS]]
+
+
+def _read_checkpoint(path: Path) -> Saved:
+    if path.suffix == ".json":
+        return join_parts([_read_file(part) for part in _read_list(path)])
+    return _read_file(path)
 
 
 def _read_file(path: Path) -> dict[str, Any]:

@@ -184,9 +184,8 @@ class Runtime(ABC):
 
     def _answer(self, now: Round, kind: type[Request]) -> None:
         """Answer all waiting requests of a kind, which makes peers send their next requests."""
-        now.exchanges.begin_batch()
         batch = self._batch(kind)
-        answers = self._handlers[kind](now, batch)
+        answers = self._handlers[kind](now, batch) if batch else {}
         for peer in batch:
             del self._waiting[peer]
             self._step(peer, answers.get(peer))

@@ -16,6 +16,8 @@ ID_BYTES = 32
 SERVER = -1
 """The number that stands for the server in exchanges of server-side strategies."""
 
+COLUMNS = ("kind", "receiver", "sender", "num_bytes", "delivered", "weight")
+
 
 def message_bytes(message: Message) -> int:
     """Return the size of a message on a real network, where peers have ids instead of numbers."""
@@ -34,13 +36,14 @@ class ExchangeLog:
     num_bytes: list[int] = field(default_factory=list)
     delivered: list[bool] = field(default_factory=list)
     weight: list[float] = field(default_factory=list)
-    starts: list[int] = field(default_factory=list)
-    """The first row of each batch of requests, so that the logs of shards can be joined."""
+    starts: dict[int, int] = field(default_factory=dict)
+    """The first row of each batch of requests, by the batch's place in the round, so that the logs
+    of shards can be joined."""
     _last: dict[tuple[int, int], int] = field(default_factory=dict)
 
-    def begin_batch(self) -> None:
+    def begin_batch(self, place: int) -> None:
         """Begin the rows of requests that are answered together."""
-        self.starts.append(len(self.kind))
+        self.starts[place] = len(self.kind)
 
     def add(self, kind: str, receiver: int, sender: int, num_bytes: int, delivered: bool) -> None:
         """Log one model sent; `kind` is fetch, probe, push, download or upload."""
@@ -64,6 +67,28 @@ class ExchangeLog:
         place = self._last.get((receiver, sender))
         if place is not None:
             self.weight[place] = weight
+
+    @classmethod
+    def joined(cls, logs: Sequence[ExchangeLog]) -> ExchangeLog:
+        """Return one log of shards: in the order of batches, and in a batch in that of peers."""
+        whole = cls()
+        batches = [log.batches() for log in logs]
+        for place in sorted(set().union(*batches)):
+            for log, rows in zip(logs, batches, strict=True):
+                for name in COLUMNS if place in rows else ():
+                    getattr(whole, name).extend(getattr(log, name)[rows[place]])
+        return whole
+
+    def close(self) -> None:
+        """Forget what is needed only to add rows and weights."""
+        self._last.clear()
+
+    def batches(self) -> dict[int, slice]:
+        """Return the rows of each batch, by its place."""
+        starts = list(self.starts.values())
+        ends = [*starts, len(self.kind)][1:]
+        rows = (slice(start, end) for start, end in zip(starts, ends, strict=True))
+        return dict(zip(self.starts, rows, strict=True))
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         """Return the columns as arrays."""

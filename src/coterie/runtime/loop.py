@@ -12,7 +12,7 @@ from coterie.processes.signals import stop_by_signal, stop_source
 from coterie.runtime.checkpoints import Checkpoints
 from coterie.runtime.recorder import Recorder
 from coterie.runtime.round import Round
-from coterie.runtime.round_runner import RoundRunner
+from coterie.runtime.round_runner import AnyRun
 
 RECORDS = "records"
 """The key of the records in a checkpoint."""
@@ -27,7 +27,7 @@ class LoopOptions(TypedDict, total=False):
 
 
 def run_to_end(
-    run: RoundRunner,
+    run: AnyRun,
     recorder: Recorder,
     checkpoints: Checkpoints | None = None,
     *,
@@ -41,7 +41,7 @@ def run_to_end(
 
 
 def advance_to_end(
-    run: RoundRunner,
+    run: AnyRun,
     recorder: Recorder,
     checkpoints: Checkpoints | None = None,
     *,
@@ -73,12 +73,11 @@ def advance_to_end(
                 due = now.number % checkpoint_every == 0 or run.finished or stop
                 if checkpoints is not None and due:
                     # Records first: all rounds before a checkpoint must be recorded.
-                    saved = run.save()
                     if records_in_checkpoints:
-                        saved[RECORDS] = recorder.pending()
+                        run.save_to(checkpoints, {RECORDS: recorder.pending()})
                     else:
                         recorder.flush()
-                    checkpoints.write(run.next_round, saved)
+                        run.save_to(checkpoints)
                 recorder.flush_if_due()
                 if stop and not run.finished:
                     raise Interrupted(f"Stopped by {stop_source(asked)} after round {now.number}.")
@@ -88,7 +87,7 @@ def advance_to_end(
         return asked()
 
 
-def resume(run: RoundRunner, recorder: Recorder, checkpoints: Checkpoints, tell: Tell) -> None:
+def resume(run: AnyRun, recorder: Recorder, checkpoints: Checkpoints, tell: Tell) -> None:
     """Continue from the newest checkpoint that is not damaged."""
     saved = checkpoints.read_newest(tell)
     if saved is not None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from coterie.data.peer_datasets import PeerDatasets
 from coterie.errors import ConfigError
-from coterie.learning.trainer import Trainer, Workspace
+from coterie.learning.trainer import Matrix, Trainer, Workspace
 from coterie.learning.trainer_choice import Tell, make_trainer
 from coterie.models.shared_builder import Build, SharedBuilder
 from coterie.randomness import Key
 from coterie.runtime.best_models import Peers
+from coterie.runtime.checkpoints import Checkpoints
 from coterie.runtime.estimate_records import is_estimate_round
 from coterie.runtime.model_store import ModelStore
 from coterie.runtime.round import Round
@@ -43,6 +45,34 @@ class AnyRuntime(Protocol):
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Take back what `save` returned."""
+
+
+class AnyRun(Protocol):
+    """A run in one process, or divided among several."""
+
+    next_round: int
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to run."""
+
+    def advance(self) -> Round:
+        """Run the next round and return its results."""
+
+    def save_to(self, checkpoints: Checkpoints, beside: Mapping[str, Any] | None = None) -> None:
+        """Write a checkpoint, with what the caller wants to keep beside the state."""
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Continue from the state in a checkpoint."""
+
+
+def is_finished(
+    next_round: int, settings: SimulationSettings, datasets: PeerDatasets, *, all_stopped: bool
+) -> bool:
+    """Return whether all rounds are done, or all peers have stopped and no drift follows."""
+    if next_round > settings.rounds:
+        return True
+    return all_stopped and datasets.step_of(next_round) == datasets.step_of(settings.rounds)
 
 
 class RoundRunner:
@@ -107,11 +137,8 @@ class RoundRunner:
     @property
     def finished(self) -> bool:
         """Whether all rounds are done, or all peers have stopped and no drift follows."""
-        if self.next_round > self.settings.rounds:
-            return True
-        last_step = self.datasets.step_of(self.settings.rounds)
         all_stopped = self.state.progress.all_stopped
-        return all_stopped and self.datasets.step_of(self.next_round) == last_step
+        return is_finished(self.next_round, self.settings, self.datasets, all_stopped=all_stopped)
 
     def advance(self) -> Round:
         """Run the next round and return its results; round 0 is the initial training."""
@@ -120,14 +147,22 @@ class RoundRunner:
             self._runtime.start(now)
         else:
             self._runtime.run(now)
+        self._stop_early(now)
+        self._complete(now, is_last=self.finished)
+        return now
+
+    def _stop_early(self, now: Round) -> None:
+        """Stop the peers without a better model for long, which ends the round."""
         self._runtime.serve_best(self.state.progress.stop_early(now.number))
         self.next_round += 1
-        if self._is_test_round(now.number):
+
+    def _complete(self, now: Round, *, is_last: bool) -> None:
+        """Add what is measured after a round, if it is due."""
+        if is_last or self._is_test_round(now.number):
             self.state.test(now)
-        if is_estimate_round(now.number, self.settings, is_last=self.finished):
+        if is_estimate_round(now.number, self.settings, is_last=is_last):
             self._runtime.record_estimates(now)
         now.leave_out(self.state.poisoning.peers)
-        return now
 
     def _begin(self, number: int) -> Round:
         step = self.datasets.step_of(number)
@@ -153,17 +188,29 @@ class RoundRunner:
         return now
 
     def _is_test_round(self, number: int) -> bool:
-        return (
-            self.finished
-            or number % self.settings.test_every == 0
-            or self.datasets.step_of(number + 1) != self.datasets.step_of(number)
-        )
+        return number % self.settings.test_every == 0 or self.datasets.step_of(
+            number + 1
+        ) != self.datasets.step_of(number)
 
-    def best_models(self) -> np.ndarray[Any, np.dtype[np.float32]]:
+    @property
+    def poisoned(self) -> npt.NDArray[np.bool_]:
+        """Which peers are poisoned in some round, (K,); results do not include them."""
+        return self.state.poisoning.peers
+
+    @property
+    def frozen_digest(self) -> str:
+        """The SHA-256 of what is frozen in the models; empty if nothing is."""
+        return self._build.frozen.digest
+
+    def best_models(self) -> Matrix:
         """Return a copy of every peer's best model, (K, P)."""
         return self.state.best.copy()
 
-    def validate_untrained(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+    def validate_best(self) -> npt.NDArray[np.float64]:
+        """Return validation losses and scores of the best models, (2, K)."""
+        return self.state.validate_best()
+
+    def validate_untrained(self) -> npt.NDArray[np.float64]:
         """Return validation losses and scores of the initial models, (2, K).
 
         They replace the working models, so this is for finished runs.
@@ -180,6 +227,10 @@ class RoundRunner:
             "state": self.state.save(),
             "runtime": self._runtime.save(),
         }
+
+    def save_to(self, checkpoints: Checkpoints, beside: Mapping[str, Any] | None = None) -> None:
+        """Write a checkpoint, with what the caller wants to keep beside the state."""
+        checkpoints.write(self.next_round, {**self.save(), **(beside or {})})
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Continue from a state that `save` returned."""

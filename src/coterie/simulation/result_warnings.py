@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from coterie.simulation.simulation import Simulation
-from coterie.tasks.score import ACCURACY, MAE, MSE, RMSE, TaskScore
+from coterie.simulation.any_simulation import AnySimulation
+from coterie.tasks.score import ACCURACY, MAE, MSE, RMSE
 
 DEVIATIONS = 2.0
 """Standard errors of the test data by which models have to be better than guessing."""
@@ -32,35 +31,28 @@ class Guess:
     """Its standard error, from the number of different test samples."""
 
 
-def find_warnings(simulation: Simulation, metrics: pa.Table) -> tuple[str, ...]:
+def find_warnings(simulation: AnySimulation, metrics: pa.Table) -> tuple[str, ...]:
     """Return warnings about a finished run; its working models are replaced by the initial ones."""
     if simulation.settings.rounds == 0:
         return (
             "The run has no rounds, so peers exchanged nothing: these are the models before the "
             "first round.",
         )
-    honest = ~simulation.state.poisoning.peers
+    honest = ~simulation.poisoned
     if not honest.any():
         return ()
     found = [_about_guessing(simulation, metrics, honest), _about_training(simulation, honest)]
     return tuple(text for text in found if text)
 
 
-def best_guess(simulation: Simulation, honest: npt.NDArray[np.bool_]) -> Guess | None:
+def best_guess(simulation: AnySimulation, honest: npt.NDArray[np.bool_]) -> Guess | None:
     """Return the score of the best constant answer on the test data; None if it is not known."""
-    guessed = _GUESSES.get(simulation.datasets.task.score)
-    if guessed is None or any(pool.targets.ndim > 1 for pool in simulation.datasets.pools):
+    guesses = simulation.guess_tests()
+    if guesses is None:
         return None
-    known: dict[tuple[int, int, int, int], tuple[float, int]] = {}
-    values = []
-    for peer in np.flatnonzero(honest):
-        samples = simulation.state.samples[peer].test
-        key = (samples.pool, samples.start, samples.stop, id(samples.chosen))
-        if key not in known:
-            targets = simulation.datasets.pools[samples.pool].targets[samples.rows()]
-            known[key] = (simulation.datasets.task.in_user_units(guessed(targets)), len(samples))
-        values.append(known[key][0])
-    value, count = float(np.mean(values)), sum(size for _, size in known.values())
+    chosen = [guess for guess, is_honest in zip(guesses, honest, strict=True) if is_honest]
+    sizes = {guess.samples: guess.num_samples for guess in chosen}
+    value, count = float(np.mean([guess.value for guess in chosen])), sum(sizes.values())
     if simulation.datasets.task.score == ACCURACY:
         return Guess(value, math.sqrt(value * (1 - value) / count))
     # A root has half the relative error.
@@ -68,17 +60,6 @@ def best_guess(simulation: Simulation, honest: npt.NDArray[np.bool_]) -> Guess |
     return Guess(value, value * relative)
 
 
-def _share_of_most_common(targets: Array) -> float:
-    return float(np.bincount(targets.astype(np.int64)).max() / len(targets))
-
-
-_GUESSES: dict[TaskScore, Callable[[Array], float]] = {
-    ACCURACY: _share_of_most_common,
-    MSE: lambda targets: float(targets.var(dtype=np.float64)),
-    RMSE: lambda targets: float(targets.std(dtype=np.float64)),
-    MAE: lambda targets: float(np.abs(targets - np.median(targets)).mean()),
-}
-"""The score of the best constant answer: the most common class, the mean, or the median."""
 _CONSTANTS = {
     ACCURACY: "its most common label",
     MSE: "its mean",
@@ -88,7 +69,7 @@ _CONSTANTS = {
 
 
 def _about_guessing(
-    simulation: Simulation, metrics: pa.Table, honest: npt.NDArray[np.bool_]
+    simulation: AnySimulation, metrics: pa.Table, honest: npt.NDArray[np.bool_]
 ) -> str | None:
     guess = best_guess(simulation, honest)
     if guess is None:
@@ -107,9 +88,9 @@ def _about_guessing(
     )
 
 
-def _about_training(simulation: Simulation, honest: npt.NDArray[np.bool_]) -> str | None:
+def _about_training(simulation: AnySimulation, honest: npt.NDArray[np.bool_]) -> str | None:
     task = simulation.datasets.task
-    reached = simulation.state.validate_best()[:, honest].mean(axis=1)
+    reached = simulation.validate_best()[:, honest].mean(axis=1)
     before = simulation.validate_untrained()[:, honest].mean(axis=1)
     has_better_score = task.needs_outputs and task.score.sign * (reached[1] - before[1]) > 0
     if reached[0] < before[0] * (1 - LEAST_GAIN) or has_better_score:
@@ -121,7 +102,7 @@ def _about_training(simulation: Simulation, honest: npt.NDArray[np.bool_]) -> st
     )
 
 
-def _suspects(simulation: Simulation) -> str:
+def _suspects(simulation: AnySimulation) -> str:
     training = simulation.settings.training
     return (
         f"training.learning_rate ({training.learning_rate:g}), training.epochs "

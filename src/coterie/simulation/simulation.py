@@ -14,6 +14,7 @@ from coterie.runtime.check_task import check_task
 from coterie.runtime.model_store import ModelStore
 from coterie.runtime.round_runner import AnyRuntime, RoundRunner
 from coterie.runtime.settings import SimulationSettings
+from coterie.simulation.guesses import TestGuess, guess_tests
 from coterie.simulation.server_rounds import ServerRuntime
 from coterie.simulation.simulated_peers import PeerRuntime
 from coterie.strategies.server.server_strategy import ServerStrategy
@@ -38,16 +39,20 @@ class Simulation(RoundRunner):
     ) -> None:
         """Prepare round 0."""
         first = make_strategy()
-        _tell_lowered(first.lower_defaults(datasets.num_peers), datasets.num_peers, tell)
+        tell_lowered(first.lower_defaults(datasets.num_peers), datasets.num_peers, tell)
         check_simulation(datasets, first, settings)
 
         def make_runtime(state: ModelStore) -> AnyRuntime:
             if isinstance(first, ServerStrategy):
                 return ServerRuntime(state, first)
-            strategies = _for_every_peer(make_strategy, datasets.num_peers)
+            strategies = strategies_for(make_strategy, datasets)
             return PeerRuntime(state, state.poisoning.wrap_strategies(strategies))
 
         super().__init__(datasets, build, first, settings, make_runtime, threads=threads, tell=tell)
+
+    def guess_tests(self) -> list[TestGuess] | None:
+        """Return the best constant answer for each peer's test data; None if there is none."""
+        return guess_tests(self.state)
 
 
 def check_simulation(
@@ -65,16 +70,17 @@ def check_simulation(
     check_task(datasets, strategy)
 
 
-def _for_every_peer(
-    make_strategy: Callable[[], Strategy | ServerStrategy], num_peers: int
+def strategies_for(
+    make_strategy: Callable[[], Strategy | ServerStrategy], datasets: PeerDatasets
 ) -> list[Strategy]:
-    made = [make_strategy() for _ in range(num_peers)]
+    """Return a strategy for each peer of `datasets`."""
+    made = [make_strategy() for _ in range(datasets.num_peers)]
     for strategy in made:
-        strategy.lower_defaults(num_peers)
+        strategy.lower_defaults(datasets.num_peers_in_network)
     return [strategy for strategy in made if isinstance(strategy, Strategy)]
 
 
-def _tell_lowered(lowered: Mapping[str, int], num_peers: int, tell: Tell) -> None:
+def tell_lowered(lowered: Mapping[str, int], num_peers: int, tell: Tell) -> None:
     """Show which defaults were lowered for a small network."""
     if lowered:
         options = " and ".join(f"strategy.{name} = {value}" for name, value in lowered.items())
