@@ -19,6 +19,7 @@ from typing import Any
 
 from coterie.cluster.shipping import forget_shipped_data
 from coterie.errors import ConfigError
+from coterie.storage.files import reason_of
 
 AUTO = "auto"
 """The address that joins the cluster this computer belongs to."""
@@ -55,7 +56,7 @@ def connect(
     ----------
     address
         None starts Ray on this computer; "auto" joins the cluster this computer belongs to;
-        otherwise HOST:PORT of a cluster. A connection of this process is used again.
+        otherwise HOST:PORT of a cluster. A connection that this process has is used again.
     tell
         Shows a message to the user.
     num_cpus
@@ -68,6 +69,8 @@ def connect(
 
     was_connected = ray.is_initialized()
     try:
+        if address is not None:
+            _check_address(address)
         if not was_connected:
             with _keep_signal_handlers(), _silence_ray():
                 _initialise(address, num_cpus)
@@ -97,20 +100,19 @@ def _initialise(address: str | None, num_cpus: int | None) -> None:
         # "local", because otherwise RAY_ADDRESS would name a cluster to join.
         ray.init("local", num_cpus=num_cpus, include_dashboard=False, **quiet)
         return
-    if address.startswith("ray://"):
-        raise ConfigError(
-            f"--address {address}: Ray Client addresses cannot be used. Run the command on a "
-            "computer of the cluster, with --address auto."
-        )
-    _check_reachable(address)
     try:
         ray.init(address, **quiet)
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise _explain_failure(address, error) from None
 
 
-def _check_reachable(address: str) -> None:
+def _check_address(address: str) -> None:
     """Refuse an address where nothing answers."""
+    if address.startswith("ray://"):
+        raise ConfigError(
+            f"--address {address}: Ray Client addresses cannot be used. Run the command on a "
+            "computer of the cluster, with --address auto."
+        )
     reached = _find_cluster() if address == AUTO else address
     host, _, port = reached.rpartition(":")
     if not host or not port.isdigit():
@@ -121,8 +123,8 @@ def _check_reachable(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), REACH_SECONDS).close()
     except (OSError, OverflowError) as error:
         raise ConfigError(
-            f"No Ray cluster answers at {reached} ({error}). Check the address and the port; ray "
-            f"status shows whether a cluster runs. {_START_CLUSTER}"
+            f"No Ray cluster answers at {reached}: {reason_of(error)}. Check the address and the "
+            f"port; ray status shows whether a cluster runs. {_START_CLUSTER}"
         ) from None
 
 

@@ -40,6 +40,7 @@ CLOSE_SECONDS = 2.0
 """How long workers may take to delete their temporary files."""
 MAX_DEATHS = 3
 """A run fails after this many deaths of its workers without a new checkpoint."""
+NODE_IS_GONE = "is gone, because its node has died or was removed."
 CALLS_AT_ONCE = 4
 """A worker answers while its run goes on: to collect, to stop and to close."""
 
@@ -124,7 +125,7 @@ class ManyRuns:
                 answered, _ = ray.wait(list(self._workers), timeout=WAIT_SECONDS)
                 for reference in answered:
                     self._receive(reference, work)
-            if self._interrupted:
+            if not self._is_stopping and (self._interrupted or next(work, None)):
                 raise ConfigError("\n".join(["No node can be used.", *self._unusable.reasons]))
         finally:
             self._close_all()
@@ -250,6 +251,8 @@ class ManyRuns:
         where = f"The worker on the node {worker.node}" if worker.node else "A worker"
         if task is None:
             self._unusable.add(f"{where} {why}", self._tell)
+            if why == NODE_IS_GONE and not self._is_stopping:
+                self._request_worker()
             return
         task.copy.discard_partial()
         if task.copy.num_checkpoints > task.num_checkpoints:
@@ -320,7 +323,7 @@ def _why_died(error: Exception) -> str:
     if "ModuleNotFoundError" in text or "ImportError" in text:
         return "cannot load Coterie. Install the same version of Coterie on all nodes."
     if "node" in text and "died" in text:
-        return "is gone, because its node has died or was removed."
+        return NODE_IS_GONE
     if "memory" in text.lower():
         return "was ended, because memory ran out."
     return "died, most likely because memory ran out."
