@@ -31,7 +31,7 @@ def test_every_change_is_copied_in_order(folders, monkeypatch):
     assert sum(isinstance(change, FileGone) for change in sent) == 1
     seen = []
     for change in sent:
-        copy.apply(change)
+        copy.apply([change])
         seen.append(sorted(path.name for path in copy.folder.rglob("*.json")))
     assert seen[0] == []  # an incomplete file has no name yet
     assert (copy.folder / "clusters.json").read_text() == "new"
@@ -43,7 +43,7 @@ def test_an_incomplete_file_leaves_nothing(folders, monkeypatch):
     monkeypatch.setattr(run_files, "PIECE_BYTES", 4)
     with follow_changes(ChangeSender(node, sent.append, [])):
         write_text(node / "summary.json", "several pieces")
-    copy.apply(sent[0])
+    copy.apply(sent[:1])
     copy.discard_partial()
     assert list(copy.folder.iterdir()) == []
 

@@ -30,7 +30,8 @@ from coterie.experiments.engine import OnMessage, OnRunEnd
 from coterie.experiments.failures import how_to_continue
 from coterie.experiments.run_folder import RunFolder
 from coterie.learning.trainer_choice import Tell
-from coterie.storage.files import lock_folder
+from coterie.runtime.round_metrics import RoundMetrics
+from coterie.storage.files import explain_errors, lock_folder
 
 WAIT_SECONDS = 0.2
 """The longest time until a request to stop is noticed."""
@@ -222,36 +223,49 @@ class ManyRuns:
         task = worker.task
         if task is None:  # only workers with a run are asked for messages
             return
-        for message in messages:
-            match message:
-                case FilePiece() | FileGone():
-                    try:
-                        task.copy.apply(message)
-                    except StorageError as error:
-                        self._kill(worker)
-                        error.add_note(how_to_continue(self._folder))
-                        self._end(task, error)
-                        return
-                case Ended():
-                    worker.task = None
-                    self._end(task, message.error)
+        end = messages[-1] if messages else None
+        if isinstance(end, Ended):
+            worker.task = None
+            if end.error is None:
+                # Before files are written here, so that the worker need not wait for that.
+                self._assign(worker, work)
+        try:
+            self._apply(task, messages)
+        except StorageError as error:
+            error.add_note(how_to_continue(self._folder))
+            if worker.task is task or (isinstance(end, Ended) and end.error is not None):
+                self._kill(worker)
+            self._end(task, error)
+            return
+        match end:
+            case Ended():
+                self._end(task, end.error)
+                if end.error is not None:
                     self._assign(worker, work)
-                    return
-                case NodeFailed():
-                    self._bury(worker, f"cannot write its temporary files: {message.why}")
-                    return
-                case _:
-                    self._on_message(task.name, message)
-        self._collect(worker)
+            case NodeFailed():
+                why = f"cannot write its temporary files: {end.why}"
+                self._bury(worker, why, StorageError)
+            case _:
+                self._collect(worker)
 
-    def _bury(self, worker: _Worker, why: str) -> None:
+    def _apply(self, task: _Task, messages: list[Message]) -> None:
+        """Write what has arrived of a run, and report its rounds and messages.
+
+        Files come first, so that what is reported is in the folder.
+        """
+        task.copy.apply(each for each in messages if isinstance(each, FilePiece | FileGone))
+        for message in messages:
+            if isinstance(message, RoundMetrics | str):
+                self._on_message(task.name, message)
+
+    def _bury(self, worker: _Worker, reason: str, kind: type[CoterieError] = TrainingError) -> None:
         """Continue the run of a dead worker with another one, unless too many have died."""
-        self._kill(worker)
+        self._close([worker])
         task, worker.task = worker.task, None
-        where = f"The worker on the node {worker.node}" if worker.node else "A worker"
+        why = f"The worker{f' on the node {worker.node}' if worker.node else ''} {reason}"
         if task is None:
-            self._unusable.add(f"{where} {why}", self._tell)
-            if why == NODE_IS_GONE and not self._is_stopping:
+            self._unusable.add(why, self._tell)
+            if reason == NODE_IS_GONE and not self._is_stopping:
                 self._request_worker()
             return
         task.copy.discard_partial()
@@ -259,11 +273,11 @@ class ManyRuns:
             task.num_deaths, task.num_checkpoints = 0, task.copy.num_checkpoints
         task.num_deaths += 1
         if self._is_stopping:
-            self._end(task, Interrupted(f"{where} {why}"))
+            self._end(task, Interrupted(why))
         elif task.num_deaths >= MAX_DEATHS:
-            self._end(task, _too_many_deaths(where, why))
+            self._end(task, _fail_repeatedly(kind, why))
         else:
-            self._tell(f"{task.name}: {where.lower()} {why} Another one continues the run.")
+            self._tell(f"{task.name}: {why} Another one continues the run.")
             self._interrupted.append(task)
             self._request_worker()
 
@@ -315,23 +329,27 @@ def _put_file(path: Path) -> Any:
     import numpy as np
     import ray
 
-    return ray.put(np.fromfile(path, np.uint8))
+    with explain_errors(f"read {path}"):
+        return ray.put(np.fromfile(path, np.uint8))
 
 
 def _why_died(error: Exception) -> str:
     text = str(error)
+    last = text.strip().rpartition("\n")[2]
     if "ModuleNotFoundError" in text or "ImportError" in text:
-        return "cannot load Coterie. Install the same version of Coterie on all nodes."
-    if "node" in text and "died" in text:
+        return f"cannot load Coterie ({last}). Install the same versions on all nodes."
+    if "creation task" in text:
+        return f"could not start: {last}"
+    if "node has died" in text:
         return NODE_IS_GONE
-    if "memory" in text.lower():
-        return "was ended, because memory ran out."
+    if "OUT_OF_MEMORY" in text:
+        return "was ended by Ray, because memory ran out."
     return "died, most likely because memory ran out."
 
 
-def _too_many_deaths(where: str, why: str) -> TrainingError:
-    return TrainingError(
-        f"{where} {why} This has happened {MAX_DEATHS} times without a new checkpoint. Use nodes "
-        "with more memory, or fewer or smaller peers, then resume: the run continues from its last "
-        "checkpoint."
+def _fail_repeatedly(kind: type[CoterieError], why: str) -> CoterieError:
+    return kind(
+        f"{why} This has happened {MAX_DEATHS} times without a new checkpoint. Use nodes with more "
+        "memory and disk space, or fewer or smaller peers, then resume: the run continues from its "
+        "last checkpoint."
     )

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 from coterie.runtime.run_tables import SCHEMAS
@@ -96,23 +97,34 @@ class FolderCopy:
             if each.exists():
                 prepare_folder(each)
 
-    def apply(self, change: FileChange) -> None:
+    def apply(self, changes: Iterable[FileChange]) -> None:
         """Change the copy as the folder on the node was changed."""
-        path = self.folder / change.name
-        if isinstance(change, FileGone):
-            remove_files([path])
-            if path.parent != self.folder:
+        for are_gone, group in groupby(changes, lambda change: isinstance(change, FileGone)):
+            if are_gone:
+                self._remove([self.folder / change.name for change in group])
+                continue
+            for change in group:
+                if isinstance(change, FilePiece):
+                    self._write(change)
+
+    def _remove(self, paths: list[Path]) -> None:
+        """Delete files; those deleted together need one sync per folder."""
+        remove_files(paths)
+        for folder in dict.fromkeys(path.parent for path in paths):
+            if folder != self.folder:
                 with suppress(OSError):  # there are other files in it
-                    path.parent.rmdir()
-            return
+                    folder.rmdir()
+
+    def _write(self, piece: FilePiece) -> None:
         if self._growing is None:
+            path = self.folder / piece.name
             make_folder(path.parent)
             self._growing = GrowingFile(path)
-        self._growing.add(change.content)
-        if change.is_last:
+        self._growing.add(piece.content)
+        if piece.is_last:
             self._growing.finish()
             self._growing = None
-            self.num_checkpoints += change.name.startswith(f"{CHECKPOINTS}/")
+            self.num_checkpoints += piece.name.startswith(f"{CHECKPOINTS}/")
 
     def discard_partial(self) -> None:
         """Delete a file that has not arrived completely."""

@@ -29,7 +29,7 @@ from coterie.experiments.config import scenario_key
 from coterie.experiments.execution import execute
 from coterie.experiments.run_folder import RunFolder
 from coterie.runtime.round_metrics import RoundMetrics
-from coterie.storage.files import explain_errors, follow_changes, make_folder
+from coterie.storage.files import explain_errors, follow_changes, make_folder, write_temporary_files
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,7 +40,7 @@ WAITING_BYTES = 64 * 2**20
 """A run waits while its messages of this size have not been collected."""
 MESSAGE_BYTES = 1000
 """The assumed size of a message that is no part of a file."""
-GATHER_SECONDS = 0.05
+GATHER_SECONDS = 0.2
 """How long messages are gathered, because collecting each by itself costs more."""
 SCRATCH = "coterie-run-"
 """The folders of temporary files begin with this, and the number of their process."""
@@ -172,7 +172,7 @@ class RunWorker:
         parcel = work.parcel.open_on_node(self._scratch)
         _fill_folder(scratch, work)
         sender = ChangeSender(scratch, self._outbox.put, [name for name, _ in work.files])
-        with follow_changes(sender):
+        with follow_changes(sender), write_temporary_files():
             try:
                 execute(
                     RunFolder(scratch, parcel.config),

@@ -30,6 +30,8 @@ LARGEST_SMALL = 16 * 2**20
 Follower = Callable[[Path], None]
 """Is called with the path of a file that was written, replaced or deleted."""
 _followers: list[Follower] = []
+_temporary: list[None] = []
+"""Is not empty while this process writes only temporary files, which are not synced."""
 _CANNOT_SYNC = (errno.EINVAL, errno.EBADF, errno.ENOTSUP)
 """Errors of file systems that cannot sync a folder, such as some network drives."""
 
@@ -71,7 +73,7 @@ def _write(
             with open(partial, "wb", opener=_open_private if private else None) as file:
                 name = write(file)
                 file.flush()
-                if durable:
+                if durable and not _temporary:
                     os.fsync(file.fileno())
             partial.replace(folder / name)
         finally:
@@ -169,6 +171,16 @@ def remove_files(paths: Iterable[Path], *, durable: bool = True) -> None:
 
 
 @contextmanager
+def write_temporary_files() -> Iterator[None]:
+    """Sync nothing that this process writes meanwhile: a power cut may lose it."""
+    _temporary.append(None)
+    try:
+        yield
+    finally:
+        _temporary.pop()
+
+
+@contextmanager
 def follow_changes(follower: Follower) -> Iterator[None]:
     """Call a function after each change of a file by this process, in the order of the changes."""
     _followers.append(follower)
@@ -191,6 +203,8 @@ def sync_everything() -> None:
 
 def _sync_folders(folders: Iterable[Path]) -> None:
     """Sync folders, so that the names in them survive a power cut."""
+    if _temporary:
+        return
     for folder in dict.fromkeys(folders):
         with explain_errors(f"write to {folder}"):
             _sync_folder(folder)
