@@ -146,9 +146,10 @@ def _explain_failure(address: str, error: Exception) -> ConfigError:
     first = str(error).strip().partition("\n\n")[0].replace("\n", " ")
     if "ersion mismatch" in str(error):
         first = "the versions of Ray and Python must be the same on all computers. " + first
-    if "token" in str(error).lower():
-        first += " Copy the file ~/.ray/auth_token of the cluster's first computer to this one."
-    return ConfigError(f"The Ray cluster at {address} cannot be joined: {first}")
+    return ConfigError(
+        f"The Ray cluster at {address} cannot be joined: {first.rstrip('.')}. If it needs a token, "
+        "copy ~/.ray/auth_token from its first computer to this one and set RAY_AUTH_MODE=token."
+    )
 
 
 def _describe(*, is_own: bool) -> ClusterInfo:
@@ -165,7 +166,7 @@ def _describe(*, is_own: bool) -> ClusterInfo:
 
 def _size(info: ClusterInfo) -> str:
     nodes = "1 node" if info.num_nodes == 1 else f"{info.num_nodes} nodes"
-    return f"{nodes} with {info.num_cpus} CPUs"
+    return f"{nodes} with {info.num_cpus} CPU{'s' * (info.num_cpus != 1)}"
 
 
 @contextmanager
