@@ -35,6 +35,7 @@ NOT_CODE = {"text", "yaml", "{toctree}", "{eval-rst}"}
 REASONS = {
     "sets up an environment",
     "needs CIFAR-10",
+    "needs a cluster",
     "needs a table",
     "needs the natural data",
     "takes hours",

@@ -10,6 +10,7 @@ import pytest
 TESTS = Path(__file__).parents[1]
 SLOW = (
     "browser",
+    "cluster",
     "e2e",
     "faults",
     "figures",
@@ -26,6 +27,7 @@ SLOW = (
 )
 """Folders and files that run whole commands, start processes or try hundreds of random cases."""
 NETWORK = (
+    "cluster",
     "faults",
     "hostile",
     "swarm",

@@ -18,7 +18,11 @@ DataRoot = Annotated[
 ]
 Threads = Annotated[
     int | None,
-    typer.Option(min=1, max=1024, help="The number of threads. Default: all cores."),
+    typer.Option(
+        min=1,
+        max=1024,
+        help="The number of threads; with --engine ray, of each run. Default: all cores.",
+    ),
 ]
 SideBySide = Annotated[
     int | None,
@@ -26,7 +30,7 @@ SideBySide = Annotated[
         min=1,
         max=1024,
         help="Runs at the same time, which share the threads. Default: one per thread, if there "
-        "are enough runs and enough memory.",
+        "are enough runs and enough memory; with --engine ray, as many as fit on the cluster.",
         show_default=False,
     ),
 ]
@@ -189,6 +193,22 @@ Device = Annotated[
 ]
 
 
+EngineName = Annotated[
+    Literal["local", "ray"],
+    typer.Option(
+        "--engine",
+        help="Where runs are executed: on this computer (local), or on a Ray cluster (ray).",
+    ),
+]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="With --engine ray: HOST:PORT of the cluster, or auto for the one this computer "
+        "belongs to. Default: start Ray on this computer.",
+        show_default=False,
+    ),
+]
 Log = Annotated[
     Literal["tensorboard", "wandb", "mlflow"] | None,
     typer.Option(

@@ -8,10 +8,20 @@ from typing import Annotated
 import typer
 
 from coterie.cli.console import print_message
-from coterie.cli.options import Log, Model, OwnTask, SideBySide, StrategyFiles, Threads
-from coterie.cli.show_run import note_how_to_continue, run_and_show
+from coterie.cli.options import (
+    Address,
+    EngineName,
+    Log,
+    Model,
+    OwnTask,
+    SideBySide,
+    StrategyFiles,
+    Threads,
+)
+from coterie.cli.show_run import note_how_to_continue, open_engine, run_and_show
 from coterie.cli.swarm import run_swarm
 from coterie.cli.watch import Watch, show_live
+from coterie.errors import ConfigError
 
 
 def resume(
@@ -21,6 +31,8 @@ def resume(
     task: OwnTask = None,
     threads: Threads = None,
     side_by_side: SideBySide = None,
+    engine: EngineName = "local",
+    address: Address = None,
     log: Log = None,
     live: Watch = False,
 ) -> None:
@@ -40,6 +52,11 @@ def resume(
         experiment = Experiment.open(folder)
         config = experiment.runs[0].config
         if config.runtime == "network":
+            if engine != "local":
+                raise ConfigError(
+                    f"{folder} holds runs of real peers, which cannot run with --engine {engine}."
+                )
             run_swarm(experiment)
-        else:
-            run_and_show(experiment, config.preset, threads, side_by_side, log)
+            return
+        with open_engine(engine, address, threads, side_by_side) as opened:
+            run_and_show(experiment, config.preset, threads, side_by_side, log, opened)

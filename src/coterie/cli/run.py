@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from coterie.cli.console import print_message
 from coterie.cli.options import (
+    Address,
     Changes,
     DataRoot,
     Device,
+    EngineName,
     FeatureColumns,
     FirstSeedOrOwn,
     IgnoredColumns,
@@ -36,7 +38,7 @@ from coterie.cli.options import (
     named_strategies,
     new_folder,
 )
-from coterie.cli.show_run import note_how_to_continue, run_and_show
+from coterie.cli.show_run import note_how_to_continue, open_engine, run_and_show
 from coterie.cli.watch import Watch, show_live
 from coterie.errors import ConfigError
 
@@ -67,6 +69,8 @@ def run(
     device: Device = None,
     threads: Threads = None,
     side_by_side: SideBySide = None,
+    engine: EngineName = "local",
+    address: Address = None,
     log: Log = None,
     live: Watch = False,
 ) -> None:
@@ -105,6 +109,10 @@ def run(
     for note in chosen.describe_lowered_options(configs):
         print_message(note)
     folder = folder or new_folder(chosen.name)
-    with note_how_to_continue(folder), show_live(folder, live):
+    with (
+        note_how_to_continue(folder),
+        show_live(folder, live),
+        open_engine(engine, address, threads, side_by_side) as opened,
+    ):
         experiment = Experiment.create(folder, configs)
-        run_and_show(experiment, chosen.name, threads, side_by_side, log)
+        run_and_show(experiment, chosen.name, threads, side_by_side, log, opened)

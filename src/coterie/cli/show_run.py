@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 from rich.text import Text
 
-from coterie.cli.console import errors, out, print_result
-from coterie.errors import CoterieError, Interrupted
+from coterie.cli.console import errors, out, print_message, print_result
+from coterie.errors import ConfigError, CoterieError, Interrupted
 
 if TYPE_CHECKING:
+    from coterie.experiments.engine import Engine
     from coterie.experiments.experiment import Experiment
     from coterie.experiments.run_folder import RunFolder
     from coterie.loggers.logger import LoggerName
@@ -27,10 +28,11 @@ def run_and_show(
     threads: int | None,
     side_by_side: int | None,
     log: LoggerName | None = None,
+    engine: Engine | None = None,
 ) -> None:
     """Run an experiment with progress bars, then show the results."""
     with show_results_after(experiment, preset):
-        run_with_progress(experiment, threads, side_by_side, log)
+        run_with_progress(experiment, threads, side_by_side, log, engine)
 
 
 def run_with_progress(
@@ -38,6 +40,7 @@ def run_with_progress(
     threads: int | None,
     side_by_side: int | None,
     log: LoggerName | None = None,
+    engine: Engine | None = None,
 ) -> None:
     """Run an experiment with progress bars; `threads` is by default the number of cores."""
     from coterie.cli.log_runs import log_runs
@@ -60,7 +63,26 @@ def run_with_progress(
             on_round=on_round,
             on_end=on_end,
             tell=display.tell,
+            engine=engine,
         )
+
+
+@contextmanager
+def open_engine(
+    name: str, address: str | None, threads: int | None, side_by_side: int | None
+) -> Iterator[Engine | None]:
+    """Open the engine that executes runs; None is this computer."""
+    if name == "local":
+        if address is not None:
+            raise ConfigError(f"--address {address}: this option needs --engine ray.")
+        yield None
+        return
+    from coterie.cluster.engine import open_ray_engine
+
+    with open_ray_engine(
+        address, print_message, threads=threads, side_by_side=side_by_side
+    ) as engine:
+        yield engine
 
 
 @contextmanager

@@ -10,9 +10,11 @@ import typer
 
 from coterie.cli import console
 from coterie.cli.options import (
+    Address,
     Changes,
     DataRoot,
     Device,
+    EngineName,
     FirstSeedOrOwn,
     Out,
     Rounds,
@@ -51,6 +53,8 @@ def study(
     folder: Out = None,
     threads: Threads = None,
     side_by_side: SideBySide = None,
+    engine: EngineName = "local",
+    address: Address = None,
     trainer: Trainer = None,
     device: Device = None,
     listing: Annotated[
@@ -59,7 +63,7 @@ def study(
     ] = False,
 ) -> None:
     """Run a study: many settings and strategies. With its old --out folder, continue it."""
-    from coterie.cli.show_run import run_with_progress
+    from coterie.cli.show_run import open_engine, run_with_progress
     from coterie.experiments.config import check_sizes
     from coterie.studies.base import plan
     from coterie.studies.run_study import check_unchanged, open_study, run_parts
@@ -83,11 +87,12 @@ def study(
     open_study(folder, chosen)
 
     def run(experiment: Experiment) -> None:
-        run_with_progress(experiment, threads, side_by_side)
+        run_with_progress(experiment, threads, side_by_side, engine=opened)
         _show(chosen, folder, quiet=True)
 
     try:
-        run_parts(folder, parts, run, console.print_message, threads or os.cpu_count() or 1)
+        with open_engine(engine, address, threads, side_by_side) as opened:
+            run_parts(folder, parts, run, console.print_message, threads or os.cpu_count() or 1)
     except (Interrupted, StorageError) as error:
         error.add_note(f"Continue with the same command and --out {folder}")
         raise

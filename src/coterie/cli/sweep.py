@@ -8,9 +8,11 @@ import typer
 
 from coterie.cli.console import print_message
 from coterie.cli.options import (
+    Address,
     Changes,
     DataRoot,
     Device,
+    EngineName,
     FirstSeedOrOwn,
     Log,
     Out,
@@ -29,7 +31,7 @@ from coterie.cli.options import (
     named_strategies,
     new_folder,
 )
-from coterie.cli.show_run import note_how_to_continue, run_and_show
+from coterie.cli.show_run import note_how_to_continue, open_engine, run_and_show
 from coterie.cli.watch import Watch, show_live
 
 
@@ -61,6 +63,8 @@ def sweep(
     device: Device = None,
     threads: Threads = None,
     side_by_side: SideBySide = None,
+    engine: EngineName = "local",
+    address: Address = None,
     log: Log = None,
     live: Watch = False,
 ) -> None:
@@ -86,6 +90,10 @@ def sweep(
         print_message(note)
     grid = SweepGrid(varied=tuple(varied), changes=changes, scale=scale, select=select)
     folder = folder or new_folder(chosen.name)
-    with note_how_to_continue(folder), show_live(folder, live):
+    with (
+        note_how_to_continue(folder),
+        show_live(folder, live),
+        open_engine(engine, address, threads, side_by_side) as opened,
+    ):
         experiment = Experiment.create(folder, configs, names, grid)
-        run_and_show(experiment, chosen.name, threads, side_by_side, log)
+        run_and_show(experiment, chosen.name, threads, side_by_side, log, opened)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -14,9 +14,10 @@ from torch import nn
 from coterie.data.dataset_catalogue import load_dataset
 from coterie.data.drift import Drift, NoDrift
 from coterie.data.labelled_dataset import Dataset
-from coterie.data.own_files.load import load_own_files
+from coterie.data.own_files.load import divide_own_samples, read_own_files
 from coterie.data.own_files.owned_peers import OwnedPeers
-from coterie.data.own_files.settings import OwnFiles
+from coterie.data.own_files.owned_samples import OwnedSamples
+from coterie.data.own_files.settings import AnyFile, OwnFiles
 from coterie.data.peer_datasets import PeerDatasets
 from coterie.data.scenario import PeerSettings, Scenario
 from coterie.data.shifts import NoShift, Shift
@@ -45,6 +46,11 @@ PYTHON = "python"
 """The name of data and models that exist only in a Python program."""
 LINEAR = "linear-regression"
 """The name of synthetic linear regression; each time it is listed makes another task."""
+
+LoadDataset = Callable[[str, Path | None], Dataset]
+"""Returns a dataset by its name; the data root is None for the default one."""
+ReadOwnFiles = Callable[[AnyFile, Path | None], OwnedSamples]
+"""Returns the samples of a user's files; a relative path is looked for in the data root."""
 
 SAVED = {"saved": True}
 """The context for reading configurations that were already checked when they were written."""
@@ -216,13 +222,18 @@ def build_model(config: RunConfig, num_outputs: int) -> nn.Module:
     return module
 
 
-def make_datasets(config: RunConfig) -> PeerDatasets:
-    """Return the data of a run: which peer has which data, and when they change."""
+def make_datasets(
+    config: RunConfig, load: LoadDataset = load_dataset, read: ReadOwnFiles = read_own_files
+) -> PeerDatasets:
+    """Return the data of a run: which peer has which data, and when they change.
+
+    `load` and `read` return the samples, by default from files of this computer.
+    """
     require_files(config)
-    return make_scenario(config) if config.data.files is None else load_peers(config)
+    return make_scenario(config, load) if config.data.files is None else load_peers(config, read)
 
 
-def load_peers(config: RunConfig) -> OwnedPeers:
+def load_peers(config: RunConfig, read: ReadOwnFiles = read_own_files) -> OwnedPeers:
     """Return the peers of a run on a user's own files."""
     if config.data.files is None:
         raise ConfigError("data.files is not set, so there are no files with the data of peers.")
@@ -232,9 +243,9 @@ def load_peers(config: RunConfig) -> OwnedPeers:
                 f"{name}.kind = {setting.kind}: the peers of {config.data.files.path.name} have "
                 f"their own data. Remove {name}."
             )
-    peers = load_own_files(
+    peers = divide_own_samples(
+        read(config.data.files, config.data.root),
         config.data.files,
-        config.data.root,
         rounds=config.rounds,
         seed=config.seed,
         task=config.task,
@@ -255,9 +266,9 @@ def peer_settings(peers: OwnedPeers) -> PeerSettings:
     return PeerSettings(count=peers.num_peers, train_size=train, validation_size=validation)
 
 
-def make_scenario(config: RunConfig) -> Scenario:
+def make_scenario(config: RunConfig, load: LoadDataset = load_dataset) -> Scenario:
     """Return the data of a run on datasets, which are divided among the peers."""
-    sources = [_source(config, name, n) for n, name in enumerate(config.data.datasets)]
+    sources = [_source(config, name, n, load) for n, name in enumerate(config.data.datasets)]
     check_fits(find_model(config), sources[0].shape)
     concepts = config.shift.concepts(sources, config.seed)
     return Scenario(
@@ -287,9 +298,9 @@ def scenario_key(config: RunConfig) -> str:
     )
 
 
-def _source(config: RunConfig, name: str, number: int) -> Dataset:
+def _source(config: RunConfig, name: str, number: int, load: LoadDataset) -> Dataset:
     if name != LINEAR:
-        return load_dataset(name, config.data.root)
+        return load(name, config.data.root)
     needed = config.peers.count * (config.peers.train_size + config.peers.validation_size)
     return linear_regression(number, config.seed, needed, 1000, noise=config.data.noise)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from coterie.experiments.config import (
     read_config,
     scenario_key,
 )
+from coterie.experiments.engine import Engine
 from coterie.experiments.execution import execute
 from coterie.experiments.experiment_file import (
     EXPERIMENT,
@@ -40,33 +40,21 @@ from coterie.experiments.experiment_file import (
 from coterie.experiments.failures import Failures, how_to_continue, resume_command
 from coterie.experiments.parallel_runs import ParallelRuns, ParentLink
 from coterie.experiments.run_folder import RunFolder
+from coterie.experiments.run_pool import Callbacks, OnEnd, OnRound, run_pool
 from coterie.experiments.run_summary import RunSummary
 from coterie.experiments.user_models import USER_MODELS
 from coterie.experiments.user_strategies import check_strategies
 from coterie.experiments.user_tasks import USER_TASKS
 from coterie.learning.parallel_trainer import can_fork
 from coterie.learning.trainer_choice import Tell, check_training, load_before_fork
-from coterie.processes.signals import stop_by_signal
-from coterie.runtime.round_metrics import RoundMetrics
 from coterie.simulation.simulation import check_simulation
 from coterie.storage.files import explain_errors, lock_folder, make_folder
 from coterie.strategies import make_strategy
 
 MEMORY_SHARE = 0.5
 """The share of the free memory that the models of parallel runs may take."""
-OnRound = Callable[[RunFolder, RoundMetrics], None]
-OnEnd = Callable[[RunFolder], None]
 Execute = Callable[..., None]
 """Runs one run; has the parameters of `execution.execute`."""
-
-
-@dataclass(frozen=True)
-class Callbacks:
-    """Functions that an experiment calls as it advances."""
-
-    on_round: OnRound
-    on_end: OnEnd
-    tell: Tell
 
 
 class Experiment:
@@ -165,11 +153,13 @@ class Experiment:
         on_end: OnEnd | None = None,
         tell: Tell = print,
         execute: Execute = execute,
+        engine: Engine | None = None,
     ) -> list[RunSummary]:
         """Run, or resume, all unfinished runs; return the summaries of all finished runs.
 
         `side_by_side` runs at a time share the threads; results are bit-identical. `execute` runs
-        one of them, by default in the simulator.
+        one of them, by default in the simulator. With an `engine`, such as a cluster, that engine
+        decides how many runs it runs at a time and with how many threads.
         """
         self.was_asked_to_stop = False
         waiting = [run for run in self.runs if run.read_summary() is None]
@@ -185,7 +175,9 @@ class Experiment:
             on_round or (lambda run, metrics: None), on_end or (lambda run: None), tell
         )
         try:
-            if side_by_side == 1:
+            if engine is not None:
+                self._on_engine(waiting, failures, engine, callbacks)
+            elif side_by_side == 1:
                 self._one_after_another(waiting, failures, threads, callbacks, execute)
             else:
                 self._side_by_side(waiting, failures, threads, side_by_side, callbacks)
@@ -204,7 +196,7 @@ class Experiment:
         waiting = [run for run in self.runs if run.read_summary() is None]
         if len(waiting) < threads or threads == 1:
             return 1
-        needed = threads * max(_model_bytes(run.config) for run in waiting)
+        needed = threads * max(model_bytes(run.config) for run in waiting)
         return threads if needed < MEMORY_SHARE * psutil.virtual_memory().available else 1
 
     def _one_after_another(
@@ -247,24 +239,6 @@ class Experiment:
         count: int,
         callbacks: Callbacks,
     ) -> None:
-        by_name = {run.folder.name: run for run in waiting}
-        stopped: list[str] = []
-        shown: set[str] = set()
-
-        def show(name: str, message: RoundMetrics | str) -> None:
-            if isinstance(message, RoundMetrics):
-                callbacks.on_round(by_name[name], message)
-            elif message not in shown:  # many runs may send the same message
-                shown.add(message)
-                callbacks.tell(f"{name}: {message}")
-
-        def end(name: str, error: BaseException | None) -> None:
-            if isinstance(error, Interrupted):
-                stopped.append(name)
-            elif error is not None:
-                failures.add(name, error)
-            callbacks.on_end(by_name[name])
-
         share = max(1, threads // count)
 
         def work() -> Iterator[tuple[str, Callable[[ParentLink], None]]]:
@@ -279,12 +253,27 @@ class Experiment:
                     continue
                 yield run.folder.name, partial(_execute_in_worker, run, world, share, self.folder)
 
-        with stop_by_signal(callbacks.tell) as asked_to_stop:
-            pool = ParallelRuns(count, on_message=show, on_end=end)
-            pool.run(work(), asked_to_stop)
-            self.was_asked_to_stop = asked_to_stop()
-            if stopped or (self.was_asked_to_stop and failures.num_not_started):
-                raise Interrupted(f"Stopped by {asked_to_stop.by}; all runs are saved.")
+        self.was_asked_to_stop = run_pool(
+            partial(ParallelRuns, count), work(), waiting, failures, callbacks
+        )
+
+    def _on_engine(
+        self,
+        waiting: Sequence[RunFolder],
+        failures: Failures,
+        engine: Engine,
+        callbacks: Callbacks,
+    ) -> None:
+        def work() -> Iterator[tuple[str, RunFolder]]:
+            for run in waiting:
+                if failures.should_skip_rest:
+                    return
+                failures.num_started += 1
+                yield run.folder.name, run
+
+        if waiting:
+            open_pool = partial(engine.open_pool, waiting, self.folder, callbacks.tell)
+            self.was_asked_to_stop = run_pool(open_pool, work(), waiting, failures, callbacks)
 
     def _prepare_to_fork(self, config: RunConfig) -> PeerDatasets:
         """Load in this process the data and code that forked runs can share."""
@@ -346,7 +335,7 @@ def _execute_in_worker(
     )
 
 
-def _model_bytes(config: RunConfig) -> int:
+def model_bytes(config: RunConfig) -> int:
     """Return the approximate memory of a run's models: five matrices K×P of float32."""
     return 5 * 4 * config.peers.count * find_model(config).num_parameters
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -27,6 +27,11 @@ PARTIAL = ".partial"
 
 LARGEST_SMALL = 16 * 2**20
 """The largest size in bytes of settings, lists of runs and summaries."""
+Follower = Callable[[Path], None]
+"""Is called with the path of a file that was written, replaced or deleted."""
+_followers: list[Follower] = []
+_temporary: list[None] = []
+"""Is not empty while this process writes only temporary files, which are not synced."""
 _CANNOT_SYNC = (errno.EINVAL, errno.EBADF, errno.ENOTSUP)
 """Errors of file systems that cannot sync a folder, such as some network drives."""
 
@@ -68,11 +73,12 @@ def _write(
             with open(partial, "wb", opener=_open_private if private else None) as file:
                 name = write(file)
                 file.flush()
-                if durable:
+                if durable and not _temporary:
                     os.fsync(file.fileno())
             partial.replace(folder / name)
         finally:
             partial.unlink(missing_ok=True)
+    _report_change(folder / name)
     return folder / name
 
 
@@ -80,6 +86,37 @@ def _open_private(path: str, flags: int) -> int:
     """Open a new file of mode 0600; an old one may already be open elsewhere."""
     Path(path).unlink(missing_ok=True)
     return os.open(path, flags | os.O_EXCL, 0o600)
+
+
+class GrowingFile:
+    """A file that is written in pieces; it gets its name when it is complete."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._partial = path.with_name(f"{os.getpid()}-{path.stem}{PARTIAL}")
+        with explain_errors(f"write to {path.parent}"):
+            self._file = self._partial.open("wb")
+
+    def add(self, piece: bytes) -> None:
+        """Write the next piece."""
+        with explain_errors(f"write to {self._path.parent}"):
+            self._file.write(piece)
+
+    def finish(self) -> None:
+        """Sync the file and give it its name."""
+        with explain_errors(f"write to {self._path.parent}"):
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+            self._partial.replace(self._path)
+        _report_change(self._path)
+        _sync_folders([self._path.parent])
+
+    def discard(self) -> None:
+        """Delete what was written, unless the file is complete."""
+        with suppress(OSError):  # closing writes the rest, for which the disk may be too full
+            self._file.close()
+        self._partial.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str, *, private: bool = False, durable: bool = True) -> None:
@@ -127,9 +164,35 @@ def remove_files(paths: Iterable[Path], *, durable: bool = True) -> None:
     for path in paths:
         with explain_errors(f"delete {path}"):
             path.unlink(missing_ok=True)
+        _report_change(path)
         folders.append(path.parent)
     if durable:
         _sync_folders(folders)
+
+
+@contextmanager
+def write_temporary_files() -> Iterator[None]:
+    """Sync nothing that this process writes meanwhile: a power cut may lose it."""
+    _temporary.append(None)
+    try:
+        yield
+    finally:
+        _temporary.pop()
+
+
+@contextmanager
+def follow_changes(follower: Follower) -> Iterator[None]:
+    """Call a function after each change of a file by this process, in the order of the changes."""
+    _followers.append(follower)
+    try:
+        yield
+    finally:
+        _followers.remove(follower)
+
+
+def _report_change(path: Path) -> None:
+    for follower in _followers:
+        follower(path)
 
 
 def sync_everything() -> None:
@@ -140,6 +203,8 @@ def sync_everything() -> None:
 
 def _sync_folders(folders: Iterable[Path]) -> None:
     """Sync folders, so that the names in them survive a power cut."""
+    if _temporary:
+        return
     for folder in dict.fromkeys(folders):
         with explain_errors(f"write to {folder}"):
             _sync_folder(folder)

@@ -46,10 +46,27 @@ def load_own_files(
     task: TaskSettings | None = None,
 ) -> OwnedPeers:
     """Return the peers of a file or folder; refuse files that have changed since a run began."""
+    samples = read_own_files(settings, root)
+    return divide_own_samples(samples, settings, rounds=rounds, seed=seed, task=task)
+
+
+def read_own_files(settings: AnyFile, root: Path | None) -> OwnedSamples:
+    """Return all samples of a file or folder; refuse files that have changed since a run began."""
     path = find_path(settings.path, root)
     digest = digest_of_own(settings, path)
     check_digest(path, digest, settings.sha256)
-    samples = _read(settings, path, digest)
+    return _read(settings, path, digest)
+
+
+def divide_own_samples(
+    samples: OwnedSamples,
+    settings: AnyFile,
+    *,
+    rounds: int,
+    seed: int,
+    task: TaskSettings | None = None,
+) -> OwnedPeers:
+    """Return the peers of samples, each with its rows for training, validation and test."""
     if isinstance(settings, PlayText):
         division = keep_division(samples)
     elif isinstance(settings, TableFile) and settings.time:

@@ -1,0 +1,1 @@
+"""Runs on a Ray cluster. Ray is imported only here, and only when it is used."""
