@@ -39,6 +39,9 @@ class ExchangeLog:
     starts: dict[int, int] = field(default_factory=dict)
     """The first row of each batch of requests, by the batch's place in the round, so that the logs
     of shards can be joined."""
+    elsewhere: list[tuple[int, int, int, int | float]] = field(default_factory=list)
+    """What is about models that another shard logged: the batch in which it was recorded, receiver,
+    sender, and bytes of a reply (int) or a merge weight (float)."""
     _last: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def begin_batch(self, place: int) -> None:
@@ -58,15 +61,22 @@ class ExchangeLog:
 
     def add_reply_bytes(self, receiver: int, sender: int, num_bytes: int) -> None:
         """Add the bytes of a receiver's report to those of the model that it is about."""
-        place = self._last.get((receiver, sender))
-        if place is not None:
-            self.num_bytes[place] += num_bytes
+        self._note(receiver, sender, num_bytes)
 
     def record_merge_weight(self, receiver: int, sender: int, weight: float) -> None:
         """Record the weight with which the model last received from a sender was merged."""
+        self._note(receiver, sender, float(weight))
+
+    def _note(self, receiver: int, sender: int, what: float) -> None:
+        """Add bytes (int) or a weight (float) to the row of the model last received."""
         place = self._last.get((receiver, sender))
-        if place is not None:
-            self.weight[place] = weight
+        if place is None:
+            batch = next(reversed(self.starts), 0)
+            self.elsewhere.append((batch, receiver, sender, what))
+        elif isinstance(what, int):
+            self.num_bytes[place] += what
+        else:
+            self.weight[place] = what
 
     @classmethod
     def joined(cls, logs: Sequence[ExchangeLog]) -> ExchangeLog:
@@ -75,9 +85,22 @@ class ExchangeLog:
         batches = [log.batches() for log in logs]
         for place in sorted(set().union(*batches)):
             for log, rows in zip(logs, batches, strict=True):
-                for name in COLUMNS if place in rows else ():
-                    getattr(whole, name).extend(getattr(log, name)[rows[place]])
+                if place in rows:
+                    whole._extend(log, rows[place])
+            for log in logs:
+                for batch, receiver, sender, what in log.elsewhere:
+                    if batch == place:
+                        whole._note(receiver, sender, what)
         return whole
+
+    def _extend(self, log: ExchangeLog, rows: slice) -> None:
+        """Add rows of another log."""
+        begin = len(self.kind)
+        for name in COLUMNS:
+            getattr(self, name).extend(getattr(log, name)[rows])
+        for place in range(begin, len(self.kind)):
+            if self.delivered[place] and self.kind[place] != "probe":
+                self._last[self.receiver[place], self.sender[place]] = place
 
     def close(self) -> None:
         """Forget what is needed only to add rows and weights."""

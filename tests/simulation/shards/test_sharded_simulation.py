@@ -105,7 +105,7 @@ def test_weights_and_updates_of_other_shards_are_compared(initialisation, measur
     assert_same(results_of(sharded(make, settings, 3)), results_of(whole(make, settings)))
 
 
-@pytest.mark.parametrize("early", [{"patience": 1}, {"best_by": "best-score", "patience": 2}])
+@pytest.mark.parametrize("early", [{"patience": 1}, {"best_by": "best-score", "patience": 1}])
 def test_shards_stop_early_together(early):
     make, settings = strategy_of("random"), settings_of(**early)
     expected = results_of(whole(make, settings))
