@@ -209,6 +209,17 @@ Address = Annotated[
         show_default=False,
     ),
 ]
+Shards = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=1024,
+        help="With --engine ray: divide the peers of each run into shards, one process each; runs "
+        "come one after another, and --threads are those of a shard. Default: runs are not "
+        "divided.",
+        show_default=False,
+    ),
+]
 Log = Annotated[
     Literal["tensorboard", "wandb", "mlflow"] | None,
     typer.Option(

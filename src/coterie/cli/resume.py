@@ -14,6 +14,7 @@ from coterie.cli.options import (
     Log,
     Model,
     OwnTask,
+    Shards,
     SideBySide,
     StrategyFiles,
     Threads,
@@ -33,6 +34,7 @@ def resume(
     side_by_side: SideBySide = None,
     engine: EngineName = "local",
     address: Address = None,
+    shards: Shards = None,
     log: Log = None,
     live: Watch = False,
 ) -> None:
@@ -58,5 +60,5 @@ def resume(
                 )
             run_swarm(experiment)
             return
-        with open_engine(engine, address, threads, side_by_side) as opened:
+        with open_engine(engine, address, threads, side_by_side, shards) as opened:
             run_and_show(experiment, config.preset, threads, side_by_side, log, opened)

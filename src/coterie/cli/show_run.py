@@ -69,18 +69,27 @@ def run_with_progress(
 
 @contextmanager
 def open_engine(
-    name: str, address: str | None, threads: int | None, side_by_side: int | None
+    name: str,
+    address: str | None,
+    threads: int | None,
+    side_by_side: int | None,
+    shards: int | None = None,
 ) -> Iterator[Engine | None]:
     """Open the engine that executes runs; None is this computer."""
     if name == "local":
-        if address is not None:
-            raise ConfigError(f"--address {address}: this option needs --engine ray.")
+        for option, value in (("--address", address), ("--shards", shards)):
+            if value is not None:
+                raise ConfigError(f"{option} {value}: this option needs --engine ray.")
         yield None
         return
     from coterie.cluster.engine import open_ray_engine
 
     with open_ray_engine(
-        address, print_message, threads=threads, side_by_side=side_by_side
+        address,
+        print_message,
+        threads=threads,
+        side_by_side=side_by_side,
+        num_shards=shards,
     ) as engine:
         yield engine
 

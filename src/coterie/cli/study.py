@@ -20,6 +20,7 @@ from coterie.cli.options import (
     Rounds,
     Scale,
     SeedsOrOwn,
+    Shards,
     SideBySide,
     Strategies,
     Threads,
@@ -55,6 +56,7 @@ def study(
     side_by_side: SideBySide = None,
     engine: EngineName = "local",
     address: Address = None,
+    shards: Shards = None,
     trainer: Trainer = None,
     device: Device = None,
     listing: Annotated[
@@ -91,7 +93,7 @@ def study(
         _show(chosen, folder, quiet=True)
 
     try:
-        with open_engine(engine, address, threads, side_by_side) as opened:
+        with open_engine(engine, address, threads, side_by_side, shards) as opened:
             run_parts(folder, parts, run, console.print_message, threads or os.cpu_count() or 1)
     except (Interrupted, StorageError) as error:
         error.add_note(f"Continue with the same command and --out {folder}")

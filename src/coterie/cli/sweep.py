@@ -21,6 +21,7 @@ from coterie.cli.options import (
     Rounds,
     Scale,
     SeedsOrOwn,
+    Shards,
     SideBySide,
     Strategies,
     StrategyFiles,
@@ -65,6 +66,7 @@ def sweep(
     side_by_side: SideBySide = None,
     engine: EngineName = "local",
     address: Address = None,
+    shards: Shards = None,
     log: Log = None,
     live: Watch = False,
 ) -> None:
@@ -93,7 +95,7 @@ def sweep(
     with (
         note_how_to_continue(folder),
         show_live(folder, live),
-        open_engine(engine, address, threads, side_by_side) as opened,
+        open_engine(engine, address, threads, side_by_side, shards) as opened,
     ):
         experiment = Experiment.create(folder, configs, names, grid)
         run_and_show(experiment, chosen.name, threads, side_by_side, log, opened)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from coterie.cluster.connection import ClusterInfo, alive_nodes, connect
 from coterie.cluster.many_runs import ManyRuns
+from coterie.cluster.sharded_runs import ShardedRuns
 from coterie.cluster.worker_needs import WorkerNeeds, find_needs
 from coterie.errors import ConfigError
-from coterie.experiments.engine import OnMessage, OnRunEnd
+from coterie.experiments.engine import Execute, OnMessage, OnRunEnd
 from coterie.experiments.run_folder import RunFolder
 from coterie.learning.trainer_choice import Tell
 
@@ -19,11 +21,19 @@ class RayEngine:
     """Runs each run on a node of the cluster to which this process is connected."""
 
     def __init__(
-        self, cluster: ClusterInfo, *, threads: int | None = None, side_by_side: int | None = None
+        self,
+        cluster: ClusterInfo,
+        *,
+        threads: int | None = None,
+        side_by_side: int | None = None,
+        num_shards: int | None = None,
     ) -> None:
         self._cluster = cluster
         self._threads = threads
         self._side_by_side = side_by_side
+        self.execute: Execute | None = None
+        if num_shards is not None:
+            self.execute = ShardedRuns(num_shards, threads or 1).execute
 
     def open_pool(
         self,
@@ -71,6 +81,7 @@ def open_ray_engine(
     *,
     threads: int | None = None,
     side_by_side: int | None = None,
+    num_shards: int | None = None,
 ) -> Iterator[RayEngine]:
     """Connect to a cluster and return its engine; see `connect`.
 
@@ -84,9 +95,14 @@ def open_ray_engine(
         The threads, and CPUs, of each run. By default 1, or more if there are more CPUs than runs.
     side_by_side
         The most runs at a time. By default as many as the cluster has room for.
+    num_shards
+        The shards into which each run is divided, so that runs come one after another. `threads`
+        are then those of each shard, by default 1.
     """
-    with connect(address, tell) as cluster:
-        yield RayEngine(cluster, threads=threads, side_by_side=side_by_side)
+    # Shards share the cores of a computer that has fewer of them.
+    num_cpus = max(os.cpu_count() or 1, (num_shards or 1) * (threads or 1))
+    with connect(address, tell, num_cpus=num_cpus) as cluster:
+        yield RayEngine(cluster, threads=threads, side_by_side=side_by_side, num_shards=num_shards)
 
 
 def _nodes() -> list[dict[str, float]]:

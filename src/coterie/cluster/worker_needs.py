@@ -41,16 +41,16 @@ class WorkerNeeds:
         return " and ".join([*parts, *["1 GPU"] * self.gpus])
 
 
-def find_needs(configs: Sequence[RunConfig], threads: int) -> WorkerNeeds:
-    """Return what a worker needs that can execute any of these runs."""
+def find_needs(configs: Sequence[RunConfig], threads: int, *, num_shards: int = 1) -> WorkerNeeds:
+    """Return what a worker needs that can execute any of these runs, or a shard of each."""
     return WorkerNeeds(
         cpus=threads,
-        memory_bytes=max(_memory_bytes(config) for config in configs),
+        memory_bytes=max(_memory_bytes(config, num_shards) for config in configs),
         gpus=int(any(config.training.device == "cuda" for config in configs)),
     )
 
 
-def _memory_bytes(config: RunConfig) -> int:
-    """Return about how much memory a run needs: its models, its samples and the process."""
+def _memory_bytes(config: RunConfig, num_shards: int) -> int:
+    """Return about how much memory a shard needs: its models, its samples and the process."""
     values = config.peers.num_samples * math.prod(find_model(config).input_shape)
-    return PROCESS_BYTES + model_bytes(config) + VALUE_BYTES * values
+    return PROCESS_BYTES + (model_bytes(config) + VALUE_BYTES * values) // num_shards

@@ -9,6 +9,8 @@ from typing import Any, Protocol, TypeVar
 from coterie.experiments.run_folder import RunFolder
 from coterie.learning.trainer_choice import Tell
 
+Execute = Callable[..., None]
+"""Runs one run; has the parameters of `execution.execute`."""
 Piece_contra = TypeVar("Piece_contra", contravariant=True)
 """What a pool needs to run one run."""
 OnMessage = Callable[[str, Any], None]
@@ -35,6 +37,10 @@ class OpenPool(Protocol[Piece_contra]):
 
 class Engine(Protocol):
     """Runs runs elsewhere, such as on a cluster; the folders of runs are as of local runs."""
+
+    execute: Execute | None
+    """Runs one run, as `execution.execute` does, so that runs come one after another. None: they
+    are given to a pool."""
 
     def open_pool(
         self,

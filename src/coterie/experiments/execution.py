@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
+from typing import Protocol
 
 from coterie.data.peer_datasets import PeerDatasets
 from coterie.errors import Interrupted, StorageError
@@ -31,6 +33,15 @@ from coterie.strategies import make_strategy
 from coterie.tasks import TaskScore
 
 
+class OpenSimulation(Protocol):
+    """Returns the simulation of a run, before its first round."""
+
+    def __call__(
+        self, config: RunConfig, datasets: PeerDatasets, *, threads: int, tell: Tell
+    ) -> AbstractContextManager[AnySimulation]:
+        """Open the simulation."""
+
+
 def execute(
     run: RunFolder,
     scenario: Callable[[], PeerDatasets],
@@ -40,8 +51,9 @@ def execute(
     tell: Tell = print,
     asked_to_stop: Callable[[], bool] | None = None,
     how_to_continue: str,
+    open_simulation: OpenSimulation | None = None,
 ) -> None:
-    """Run, or resume, one run, unless it has finished.
+    """Run, or resume, one run, unless it has finished; by default in this process.
 
     After Ctrl-C in the last round the run is finished first, and then `Interrupted` is raised, so
     that no other run starts. With `asked_to_stop`, which the caller can check, it is not raised.
@@ -54,7 +66,8 @@ def execute(
         run.write_peer_names(world.peer_names)
         run.write_score(world.task.score)
         recorder = Recorder(run.folder)
-        with simulation_of(config, world, threads=threads, tell=tell) as simulation:
+        open_simulation = open_simulation or simulation_of
+        with open_simulation(config, world, threads=threads, tell=tell) as simulation:
             try:
                 was_asked = run_to_end(
                     simulation,

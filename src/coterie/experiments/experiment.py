@@ -28,7 +28,7 @@ from coterie.experiments.config import (
     read_config,
     scenario_key,
 )
-from coterie.experiments.engine import Engine
+from coterie.experiments.engine import Engine, Execute
 from coterie.experiments.execution import execute
 from coterie.experiments.experiment_file import (
     EXPERIMENT,
@@ -53,8 +53,6 @@ from coterie.strategies import make_strategy
 
 MEMORY_SHARE = 0.5
 """The share of the free memory that the models of parallel runs may take."""
-Execute = Callable[..., None]
-"""Runs one run; has the parameters of `execution.execute`."""
 
 
 class Experiment:
@@ -175,8 +173,10 @@ class Experiment:
             on_round or (lambda run, metrics: None), on_end or (lambda run: None), tell
         )
         try:
-            if engine is not None:
+            if engine is not None and engine.execute is None:
                 self._on_engine(waiting, failures, engine, callbacks)
+            elif engine is not None and engine.execute is not None:
+                self._one_after_another(waiting, failures, threads, callbacks, engine.execute)
             elif side_by_side == 1:
                 self._one_after_another(waiting, failures, threads, callbacks, execute)
             else:

@@ -91,6 +91,12 @@ class Checkpoints:
         # The name of the new file is on the disk now. An old file that returns does no harm.
         remove_files([*newest[KEEP:], *unused], durable=False)
 
+    @property
+    def newest_round(self) -> int:
+        """The round with which the newest checkpoint continues; −1 without one."""
+        newest = self._newest_first()
+        return int(newest[0].name.split("-")[1]) if newest else -1
+
     def read_newest(self, warn: Callable[[str], None]) -> dict[str, Any] | None:
         """Return the newest undamaged checkpoint; None if there are no files."""
         candidates = self._newest_first()
