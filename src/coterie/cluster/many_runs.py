@@ -109,6 +109,7 @@ class ManyRuns:
         """Runs whose workers have died."""
         self._unusable = _Unusable()
         self._is_stopping = False
+        self._worker_class: Any = None
 
     def run(self, work: Iterator[tuple[str, RunFolder]], asked_to_stop: Callable[[], bool]) -> None:
         """Run all work; once asked to stop, start nothing more, and let runs save and end.
@@ -117,6 +118,9 @@ class ManyRuns:
         """
         import ray
 
+        options = {**self._needs.options(), "max_concurrency": CALLS_AT_ONCE}
+        # Once for all workers, because Ray exports the class at each call of `remote`.
+        self._worker_class = ray.remote(RunWorker).options(**options)
         try:
             for _ in range(self._count):
                 self._request_worker()
@@ -132,13 +136,7 @@ class ManyRuns:
             self._close_all()
 
     def _request_worker(self) -> None:
-        import ray
-
-        actor: Any = (
-            ray.remote(RunWorker)
-            .options(**self._needs.options(), max_concurrency=CALLS_AT_ONCE)
-            .remote()
-        )
+        actor = self._worker_class.remote()
         self._workers[actor.describe.remote()] = _Worker(actor)
 
     def _receive(self, reference: Any, work: Iterator[tuple[str, RunFolder]]) -> None:

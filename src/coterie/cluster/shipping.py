@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -132,6 +132,7 @@ def forget_shipped_data() -> None:
     _shipped.clear()
 
 
+@cache
 def software_versions() -> dict[str, str]:
     """Return the versions of the packages that must be the same on all nodes."""
     return {name: metadata.version(name) for name in SAME_PACKAGES}
