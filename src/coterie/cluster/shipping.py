@@ -23,7 +23,7 @@ from coterie.data.own_files.settings import AnyFile
 from coterie.data.peer_datasets import PeerDatasets
 from coterie.errors import ConfigError
 from coterie.experiments.config import LINEAR, RunConfig, make_datasets, require_files
-from coterie.storage.files import explain_errors
+from coterie.storage.files import explain_errors, write_bytes
 
 if TYPE_CHECKING:
     from ray import ObjectRef
@@ -67,8 +67,7 @@ class RunParcel:
         if not file.exists():
             import ray
 
-            with explain_errors(f"write to {folder}"):
-                file.write_bytes(ray.get(self.weights))
+            write_bytes(file, ray.get(self.weights), durable=False)
         model = self.config.model.model_copy(update={"pretrained": file})
         config = self.config.model_copy(update={"model": model})
         return replace(self, config=config)
