@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import time
 
 import pytest
 from cluster_runs import (
@@ -148,6 +149,11 @@ def test_a_second_ctrl_c_ends_at_once(patience, engine):
     with pytest.raises(Interrupted, match="at once"):
         patience.run(there, engine, interrupt)
     assert not (there.runs[0].folder / "summary.json").exists()
+    # The worker, which still waits for the gate, is gone.
+    deadline = time.monotonic() + 20
+    while num_workers():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_an_error_is_that_of_the_local_engine_and_stops_no_other_run(patience, engine):

@@ -22,7 +22,13 @@ from coterie.peer.peer_run import STATUS
 from coterie.runtime import recorder as recorders
 from coterie.runtime.checkpoints import KEEP, Checkpoints
 from coterie.storage import files
-from coterie.storage.files import make_folder, remove_files, write_text
+from coterie.storage.files import (
+    GrowingFile,
+    make_folder,
+    remove_files,
+    write_temporary_files,
+    write_text,
+)
 from coterie.swarm.peer_folders import create_peer_folders
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "O_DIRECTORY"), reason="folders cannot be synced")
@@ -48,6 +54,25 @@ def test_a_file_is_safe_as_soon_as_it_is_written(tmp_path, disk):
 def test_a_file_that_need_not_last_costs_nothing(tmp_path, disk):
     write_text(tmp_path / "a.txt", "now", durable=False)
     assert disk.num_synced == 0
+
+
+def test_temporary_files_cost_nothing(tmp_path, disk):
+    with write_temporary_files():
+        write_text(tmp_path / "a.txt", "now")
+        remove_files([tmp_path / "a.txt"])
+    assert disk.num_synced == 0
+    write_text(tmp_path / "b.txt", "later")
+    assert not disk.lost(tmp_path)
+
+
+def test_a_file_in_pieces_is_safe_when_it_is_complete(tmp_path, disk):
+    for pieces in ([b"old"], [b"new", b"er"]):
+        growing = GrowingFile(tmp_path / "a.bin")
+        for piece in pieces:
+            growing.add(piece)
+        growing.finish()
+        assert not damage(disk, tmp_path)
+    assert (tmp_path / "a.bin").read_bytes() == b"newer"
 
 
 def test_a_folder_is_safe_with_all_its_new_parents(tmp_path, disk):

@@ -63,7 +63,7 @@ class _Task:
         return self.run.folder.name
 
 
-@dataclass
+@dataclass(eq=False)
 class _Worker:
     actor: Any
     node: str = ""
@@ -103,12 +103,14 @@ class ManyRuns:
         self._tell = tell
         self._on_message = on_message
         self._on_end = on_end
-        self._workers: dict[Any, _Worker] = {}
-        """By the reference of the answer that each worker owes."""
+        self._workers: list[_Worker] = []
+        self._owed: dict[Any, _Worker] = {}
+        """The workers by the reference of the answer that each of them owes."""
         self._interrupted: deque[_Task] = deque()
         """Runs whose workers have died."""
         self._unusable = _Unusable()
         self._is_stopping = False
+        self._worker_class: Any = None
 
     def run(self, work: Iterator[tuple[str, RunFolder]], asked_to_stop: Callable[[], bool]) -> None:
         """Run all work; once asked to stop, start nothing more, and let runs save and end.
@@ -117,13 +119,16 @@ class ManyRuns:
         """
         import ray
 
+        options = {**self._needs.options(), "max_concurrency": CALLS_AT_ONCE}
+        # Once for all workers, because Ray exports the class at each call of `remote`.
+        self._worker_class = ray.remote(RunWorker).options(**options)
         try:
             for _ in range(self._count):
                 self._request_worker()
             while self._workers:
                 if asked_to_stop() and not self._is_stopping:
                     self._ask_to_stop()
-                answered, _ = ray.wait(list(self._workers), timeout=WAIT_SECONDS)
+                answered, _ = ray.wait(list(self._owed), timeout=WAIT_SECONDS)
                 for reference in answered:
                     self._receive(reference, work)
             if not self._is_stopping and (self._interrupted or next(work, None)):
@@ -132,19 +137,14 @@ class ManyRuns:
             self._close_all()
 
     def _request_worker(self) -> None:
-        import ray
-
-        actor: Any = (
-            ray.remote(RunWorker)
-            .options(**self._needs.options(), max_concurrency=CALLS_AT_ONCE)
-            .remote()
-        )
-        self._workers[actor.describe.remote()] = _Worker(actor)
+        worker = _Worker(self._worker_class.remote())
+        self._workers.append(worker)
+        self._owed[worker.actor.describe.remote()] = worker
 
     def _receive(self, reference: Any, work: Iterator[tuple[str, RunFolder]]) -> None:
         import ray
 
-        worker = self._workers.pop(reference, None)
+        worker = self._owed.pop(reference, None)
         if worker is None:  # it was closed meanwhile
             return
         try:
@@ -208,13 +208,13 @@ class ManyRuns:
         return Assignment(
             folder=folder,
             parcel=pack_run(task.run.config),
-            files=tuple((name, _put_file(folder / name)) for name in task.copy.list_files()),
+            files=[(name, _put_file(folder / name)) for name in task.copy.list_files()],
             threads=self._needs.cpus,
             how_to_continue=how_to_continue(self._folder),
         )
 
     def _collect(self, worker: _Worker) -> None:
-        self._workers[worker.actor.collect.remote(COLLECT_SECONDS)] = worker
+        self._owed[worker.actor.collect.remote(COLLECT_SECONDS)] = worker
 
     def _take(
         self, worker: _Worker, messages: list[Message], work: Iterator[tuple[str, RunFolder]]
@@ -290,13 +290,13 @@ class ManyRuns:
         """Let runs finish their round; end workers without a run."""
         self._is_stopping = True
         self._close(self._starting())
-        for worker in self._workers.values():
+        for worker in self._workers:
             worker.actor.stop.remote()
         while self._interrupted:
             self._end(self._interrupted.popleft(), Interrupted("It had no worker."))
 
     def _starting(self) -> list[_Worker]:
-        return [worker for worker in self._workers.values() if worker.task is None]
+        return [worker for worker in self._owed.values() if worker.task is None]
 
     def _close(self, workers: list[_Worker]) -> None:
         """End workers, after they have deleted their temporary files."""
@@ -307,18 +307,19 @@ class ManyRuns:
             ray.wait(answers, num_returns=len(answers), timeout=CLOSE_SECONDS)
         for worker in workers:
             self._kill(worker)
-        gone = {id(worker) for worker in workers}
-        self._workers = {key: each for key, each in self._workers.items() if id(each) not in gone}
 
     def _kill(self, worker: _Worker) -> None:
         import ray
 
+        if worker in self._workers:
+            self._workers.remove(worker)
+        self._owed = {key: each for key, each in self._owed.items() if each is not worker}
         with suppress(ray.exceptions.RayError, ValueError):  # it is dead already
             ray.kill(worker.actor)
 
     def _close_all(self) -> None:
-        tasks = [worker.task for worker in self._workers.values() if worker.task is not None]
-        self._close(list(self._workers.values()))
+        tasks = [worker.task for worker in self._workers if worker.task is not None]
+        self._close(list(self._workers))
         for task in (*tasks, *self._interrupted):
             task.copy.discard_partial()
             task.lock.close()

@@ -29,7 +29,7 @@ from coterie.experiments.config import scenario_key
 from coterie.experiments.execution import execute
 from coterie.experiments.run_folder import RunFolder
 from coterie.runtime.round_metrics import RoundMetrics
-from coterie.storage.files import explain_errors, follow_changes, make_folder, write_temporary_files
+from coterie.storage.files import follow_changes, make_folder, write_bytes, write_temporary_files
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,8 +61,8 @@ class Assignment:
     folder: Path
     """The folder of the run beside the command."""
     parcel: RunParcel
-    files: tuple[tuple[str, ObjectRef[npt.NDArray[np.uint8]]], ...]
-    """The files that are needed to continue the run."""
+    files: list[tuple[str, ObjectRef[npt.NDArray[np.uint8]]]]
+    """The files that are needed to continue the run; the worker removes what it has written."""
     threads: int
     how_to_continue: str
 
@@ -170,8 +170,8 @@ class RunWorker:
 
         torch.set_num_threads(1)
         parcel = work.parcel.open_on_node(self._scratch)
-        _fill_folder(scratch, work)
         sender = ChangeSender(scratch, self._outbox.put, [name for name, _ in work.files])
+        _fill_folder(scratch, work)
         with follow_changes(sender), write_temporary_files():
             try:
                 execute(
@@ -200,11 +200,12 @@ def _fill_folder(folder: Path, work: Assignment) -> None:
     import ray
 
     make_folder(folder)
-    for name, content in work.files:
+    while work.files:
+        # Without its reference, the object store can free a file.
+        name, content = work.files.pop()
         path = folder / name
         make_folder(path.parent)
-        with explain_errors(f"write to {path.parent}"):
-            ray.get(content).tofile(path)
+        write_bytes(path, ray.get(content).data, durable=False)
 
 
 def _with_folder(error: Any, scratch: Path, folder: Path) -> Any:

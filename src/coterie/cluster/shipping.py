@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ from coterie.data.own_files.settings import AnyFile
 from coterie.data.peer_datasets import PeerDatasets
 from coterie.errors import ConfigError
 from coterie.experiments.config import LINEAR, RunConfig, make_datasets, require_files
-from coterie.storage.files import explain_errors
+from coterie.storage.files import explain_errors, write_bytes
 
 if TYPE_CHECKING:
     from ray import ObjectRef
@@ -67,8 +67,7 @@ class RunParcel:
         if not file.exists():
             import ray
 
-            with explain_errors(f"write to {folder}"):
-                file.write_bytes(ray.get(self.weights))
+            write_bytes(file, ray.get(self.weights), durable=False)
         model = self.config.model.model_copy(update={"pretrained": file})
         config = self.config.model_copy(update={"model": model})
         return replace(self, config=config)
@@ -132,6 +131,7 @@ def forget_shipped_data() -> None:
     _shipped.clear()
 
 
+@cache
 def software_versions() -> dict[str, str]:
     """Return the versions of the packages that must be the same on all nodes."""
     return {name: metadata.version(name) for name in SAME_PACKAGES}

@@ -20,7 +20,7 @@ from coterie.experiments.user_strategies import (
     origin_of,
 )
 from coterie.experiments.user_tasks import USER_TASKS, load_task
-from coterie.storage.files import explain_errors
+from coterie.storage.files import explain_errors, make_folder, write_bytes
 from coterie.strategies import STRATEGIES
 
 _INSTALLED = ("site-packages", "dist-packages")
@@ -52,9 +52,8 @@ class SourceFiles:
             return
         place = folder / f"code-{digest}"
         for name, content in self.contents:
-            with explain_errors(f"write to {place}"):
-                (place / name).parent.mkdir(parents=True, exist_ok=True)
-                (place / name).write_bytes(content)
+            make_folder((place / name).parent)
+            write_bytes(place / name, content, durable=False)
         if self.strategy is not None:
             load_strategies([str(place / self.strategy)])
         if self.model is not None:

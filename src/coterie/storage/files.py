@@ -119,15 +119,23 @@ class GrowingFile:
         self._partial.unlink(missing_ok=True)
 
 
-def write_text(path: Path, text: str, *, private: bool = False, durable: bool = True) -> None:
-    """Write a small text file atomically."""
+def write_bytes(
+    path: Path, content: bytes | memoryview, *, private: bool = False, durable: bool = True
+) -> None:
+    """Write a file atomically."""
 
     def fill(file: BinaryIO) -> str:
-        # Texts can hold names of files that are not valid Unicode; those bytes become \\udc….
-        file.write(text.encode(errors="backslashreplace"))
+        file.write(content)
         return path.name
 
     write_atomically(path.parent, fill, private=private, durable=durable)
+
+
+def write_text(path: Path, text: str, *, private: bool = False, durable: bool = True) -> None:
+    """Write a small text file atomically."""
+    # Texts can hold names of files that are not valid Unicode; those bytes become \\udc….
+    content = text.encode(errors="backslashreplace")
+    write_bytes(path, content, private=private, durable=durable)
 
 
 def read_small(path: Path, largest: int = LARGEST_SMALL) -> bytes:
