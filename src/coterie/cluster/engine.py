@@ -31,9 +31,13 @@ class RayEngine:
         self._cluster = cluster
         self._threads = threads
         self._side_by_side = side_by_side
-        self.execute: Execute | None = None
-        if num_shards is not None:
-            self.execute = ShardedRuns(num_shards, threads or 1).execute
+        self._sharded = None if num_shards is None else ShardedRuns(num_shards, threads or 1)
+        self.execute: Execute | None = None if self._sharded is None else self._sharded.execute
+
+    def close(self) -> None:
+        """End the processes that stay for further runs."""
+        if self._sharded is not None:
+            self._sharded.close()
 
     def open_pool(
         self,
@@ -102,7 +106,13 @@ def open_ray_engine(
     # Shards share the cores of a computer that has fewer of them.
     num_cpus = max(os.cpu_count() or 1, (num_shards or 1) * (threads or 1))
     with connect(address, tell, num_cpus=num_cpus) as cluster:
-        yield RayEngine(cluster, threads=threads, side_by_side=side_by_side, num_shards=num_shards)
+        engine = RayEngine(
+            cluster, threads=threads, side_by_side=side_by_side, num_shards=num_shards
+        )
+        try:
+            yield engine
+        finally:
+            engine.close()
 
 
 def _nodes() -> list[dict[str, float]]:

@@ -24,21 +24,62 @@ class ShardLost(WorkerDied):
     """A shard's process or node is gone; the run continues from its last checkpoint."""
 
 
+class ShardActors:
+    """Actors for shards, which stay for the next run: starting one takes seconds."""
+
+    def __init__(self) -> None:
+        self._idle: list[Any] = []
+        self._needs: WorkerNeeds | None = None
+
+    def take(self, count: int, needs: WorkerNeeds) -> list[Any]:
+        """Return actors with these resources, which belong to the caller until they are kept."""
+        import ray
+
+        if self._needs != needs:
+            self.close()
+            self._needs = needs
+        options = {**needs.options(), "scheduling_strategy": "SPREAD"}
+        taken, self._idle = self._idle[:count], self._idle[count:]
+        new = ray.remote(ShardActor).options(**options)
+        return [*taken, *(new.remote() for _ in range(count - len(taken)))]
+
+    def keep(self, actors: Sequence[Any]) -> None:
+        """Keep actors for the next run."""
+        self._idle += actors
+
+    def close(self) -> None:
+        """End all idle actors."""
+        end_actors(self._idle)
+        self._idle = []
+
+
+def end_actors(actors: Sequence[Any]) -> None:
+    """End actors, after they have deleted their temporary files."""
+    import ray
+
+    with suppress(ray.exceptions.RayError):
+        answers = [actor.close.remote() for actor in actors]
+        if answers:
+            ray.wait(answers, num_returns=len(answers), timeout=CLOSE_SECONDS)
+    for actor in actors:
+        with suppress(ray.exceptions.RayError, ValueError):
+            ray.kill(actor)
+
+
 class RayShards(ShardGroup):
     """One actor per shard; use as a context."""
 
-    def __init__(self, recipe: Recipe, plan: ShardPlan, needs: WorkerNeeds, tell: Tell) -> None:
-        """Start the actors and wait until all shards are open."""
-        import ray
-
+    def __init__(
+        self, recipe: Recipe, plan: ShardPlan, needs: WorkerNeeds, actors: ShardActors, tell: Tell
+    ) -> None:
+        """Wait until all shards are open."""
         self.size = plan.num_shards
-        options = {**needs.options(), "scheduling_strategy": "SPREAD"}
-        actor = ray.remote(ShardActor).options(**options)
-        self._actors: list[Any] = [actor.remote() for _ in range(self.size)]
+        self._all_actors = actors
+        self._actors: list[Any] = actors.take(self.size, needs)
         try:
             self._open(recipe, plan, needs, tell)
         except BaseException:
-            self.close()
+            end_actors(self._actors)
             raise
 
     def _open(self, recipe: Recipe, plan: ShardPlan, needs: WorkerNeeds, tell: Tell) -> None:
@@ -121,15 +162,14 @@ class RayShards(ShardGroup):
         ]
 
     def close(self) -> None:
-        """End the actors."""
-        import ray
-
-        with suppress(ray.exceptions.RayError):
-            answers = [actor.close.remote() for actor in self._actors]
-            ray.wait(answers, num_returns=len(answers), timeout=CLOSE_SECONDS)
-        for actor in self._actors:
-            with suppress(ray.exceptions.RayError, ValueError):
-                ray.kill(actor)
+        """End the shards; their actors stay for the next run, unless one of them is lost."""
+        try:
+            _results([actor.end_shard.remote() for actor in self._actors])
+        except WorkerDied:
+            end_actors(self._actors)
+        else:
+            self._all_actors.keep(self._actors)
+        self._actors = []
 
 
 def _results(references: list[Any]) -> list[Any]:

@@ -126,8 +126,12 @@ class ShardActor:
         """Take what peers of another shard sent."""
         self._shard.accept(sent)
 
-    def close(self) -> None:
-        """End the trainer, and delete temporary files."""
+    def end_shard(self) -> None:
+        """End the trainer and free the memory, so that another shard can be opened."""
         if self._opened is not None:
             self._opened.__exit__()
+            self._opened = None
+
+    def close(self) -> None:
+        """Delete temporary files; the process ends after this."""
         shutil.rmtree(self._scratch, ignore_errors=True)

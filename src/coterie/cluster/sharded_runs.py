@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from coterie.cluster.ray_shards import RayShards, ShardLost
+from coterie.cluster.ray_shards import RayShards, ShardActors, ShardLost
 from coterie.cluster.shard_actor import ParcelRecipe
 from coterie.cluster.shipping import pack_run
 from coterie.cluster.worker_needs import find_needs
@@ -31,6 +31,11 @@ class ShardedRuns:
     def __init__(self, num_shards: int, threads: int) -> None:
         self._num_shards = num_shards
         self._threads = threads
+        self._actors = ShardActors()
+
+    def close(self) -> None:
+        """End the processes of shards."""
+        self._actors.close()
 
     def execute(
         self,
@@ -70,7 +75,8 @@ class ShardedRuns:
             tell(f"Strategy '{config.strategy['name']}' has a server, so it runs in one shard.")
         plan = ShardPlan(datasets.num_peers, count)
         needs = find_needs([config], self._threads, num_shards=count)
-        group = RayShards(ParcelRecipe(pack_run(config)), plan, needs, tell)
+        recipe = ParcelRecipe(pack_run(config))
+        group = RayShards(recipe, plan, needs, self._actors, tell)
         return ShardedSimulation(datasets, config, group, has_server=has_server)
 
 
