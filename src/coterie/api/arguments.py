@@ -167,6 +167,17 @@ def check_threads(threads: int | None, default: int) -> int:
     return threads
 
 
+def check_engine(engine: object, address: object, shards: object) -> str:
+    """Return the engine; refuse arguments that do not go together."""
+    if engine not in ("local", "ray"):
+        raise ConfigError(f"engine is {engine!r}. Use 'local' or 'ray'.")
+    if isinstance(shards, bool) or not isinstance(shards, int) or shards < 1:
+        raise ConfigError(f"shards is {shards!r}. Give a whole number of at least 1.")
+    if engine == "local" and (address is not None or shards != 1):
+        raise ConfigError("address and shards need engine='ray'.")
+    return str(engine)
+
+
 def _check_no_arguments(name: str, function: Callable[..., object], example: str) -> None:
     try:
         signature = inspect.signature(function)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Literal
 
 from coterie.api.callbacks import (
     Callback,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from coterie.api.result import Result
     from coterie.loggers.logger import Logger
     from coterie.runtime.round import Round
+    from coterie.simulation.any_simulation import AnySimulation
 
 
 def simulate(
@@ -42,6 +44,9 @@ def simulate(
     callbacks: Sequence[Callback | Logger] = (),
     out: str | os.PathLike[str] | None = None,
     resume: bool = False,
+    engine: Literal["local", "ray"] = "local",
+    address: str | None = None,
+    shards: int = 1,
 ) -> Result:
     """Simulate peers that train on their own data and choose which models they merge.
 
@@ -75,6 +80,14 @@ def simulate(
     resume
         Continue the run in `out`, if there is one, after Ctrl-C or a crash. Give the same
         arguments again.
+    engine
+        "local" uses this process; "ray" a Ray cluster, with the same results.
+    address
+        With Ray: HOST:PORT of a cluster, or "auto" for the one this computer belongs to. None
+        starts Ray on this computer.
+    shards
+        With Ray: the number of processes among which the peers are divided. `threads` are those of
+        each, by default 1.
 
     Examples
     --------
@@ -93,6 +106,7 @@ def simulate(
     """
     from coterie.api.arguments import (
         check_build,
+        check_engine,
         check_out,
         check_peers,
         check_settings,
@@ -104,6 +118,7 @@ def simulate(
     from coterie.data.peer_arrays import PeerArrays
     from coterie.experiments.python_runs import open_folder, python_config, run_to_summary
     from coterie.learning.module_calls import integer_check
+    from coterie.models.shared_builder import SharedBuilder
     from coterie.runtime.recorder import Recorder
     from coterie.runtime.run_tables import SCHEMAS
     from coterie.simulation.simulation import Simulation
@@ -125,16 +140,22 @@ def simulate(
     name = config.label if run is None else run.folder.name
     logs = [LoggerCallback(each, name, folder, datasets.task.score) for each in loggers]
     recorder = Recorder(folder)
-    with (
-        Simulation(datasets, build, make, chosen, threads=num_threads) as simulation,
-        finish_loggers(logs),
-    ):
+    shared = SharedBuilder.of(build, chosen.seed)
+    opened: AbstractContextManager[AnySimulation]
+    if check_engine(engine, address, shards) == "local":
+        opened = Simulation(datasets, shared, make, chosen, threads=num_threads)
+    else:
+        from coterie.cluster.object_runs import open_on_ray
+        from coterie.cluster.shard_actor import RunParts
+
+        objects = RunParts(datasets, build, make, chosen)
+        opened = open_on_ray(objects, address, shards, threads or 1)
+    with opened as simulation, finish_loggers(logs):
         for each in (*followers, *logs):
             each.on_start(config.model_dump(mode="json"))
         listen = call_all([*followers, *logs], on_round)
         summary = run_to_summary(simulation, recorder, run, config.label, listen)
         tables = {table: recorder.table(table) for table in SCHEMAS}
-        shared = simulation.state.build
         digest = shared.frozen.digest
         result = Result(simulation.best_models(), tables, summary, config, shared, digest)
     for each in followers:

@@ -13,6 +13,8 @@ from coterie.experiments.experiment import model_bytes
 PROCESS_BYTES = 500 * 10**6
 """A process with torch and all libraries."""
 VALUE_BYTES = 4
+MATRICES = 5
+"""Models that each peer has, with what is copied in a round."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,11 @@ def find_needs(configs: Sequence[RunConfig], threads: int, *, num_shards: int = 
         memory_bytes=max(_memory_bytes(config, num_shards) for config in configs),
         gpus=int(any(config.training.device == "cuda" for config in configs)),
     )
+
+
+def bytes_of_models(num_peers: int, size: int, num_shards: int) -> int:
+    """Return about how much memory a shard needs for models of `size` values, and its process."""
+    return PROCESS_BYTES + MATRICES * VALUE_BYTES * num_peers * size // num_shards
 
 
 def _memory_bytes(config: RunConfig, num_shards: int) -> int:
