@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import psutil
+import torch
 from keeping import show
 from many_peers import PeakMemory
 
@@ -40,7 +41,7 @@ TORCH = "torch==2.13.0"
 CORES = 2
 BASELINE = 2
 """Peers of the runs whose memory is subtracted."""
-ROUNDS = {BASELINE: 20, 20: 20, 100: 5, 1000: 2}
+ROUNDS = {BASELINE: 20, 20: 20, 100: 5, 1000: 1}
 """Measured rounds by the number of peers; one more comes before."""
 LIMIT_SECONDS = 300
 """After which a run is stopped."""
@@ -101,6 +102,7 @@ def main() -> None:
     parser.add_argument("--data-root", type=Path)
     parser.add_argument("--folder", type=Path, default=FOLDER)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--minutes", type=float, default=60, help="after which no repeat starts")
     parser.add_argument("--peers", type=int, nargs="+", default=list(ROUNDS))
     parser.add_argument("--only", nargs="+", default=[each.name for each in FRAMEWORKS])
     parser.add_argument("--save", action="store_true")
@@ -113,11 +115,11 @@ def main() -> None:
         report = describe_machine() | {
             "data": title,
             "cores_used": CORES,
+            "torch_vectors": torch.backends.cpu.get_cpu_capability(),
             "limit_seconds": LIMIT_SECONDS,
-            "repeats": options.repeats,
             "baseline_peers": BASELINE,
             "not_installed": missing,
-            "runs": Session(pythons, data, options.repeats).run(options.peers),
+            "runs": Session(pythons, data).run(options.peers, options.repeats, options.minutes),
         }
     show(report, "rivals", save=options.save)
 
@@ -199,19 +201,22 @@ def shared_data(root: Path | None) -> Iterator[tuple[Path, str]]:
 class Session:
     """Runs all frameworks in turn."""
 
-    def __init__(self, pythons: dict[Framework, Path], data: Path, repeats: int) -> None:
+    def __init__(self, pythons: dict[Framework, Path], data: Path) -> None:
         self._pythons = pythons
         self._data = data
-        self._repeats = repeats
-        self._failed: set[Framework] = set()
+        self._too_many: dict[Framework, int] = {}
+        """The smallest number of peers with which a framework failed."""
 
-    def run(self, sizes: list[int]) -> list[Outcome]:
+    def run(self, sizes: list[int], repeats: int, minutes: float) -> list[Outcome]:
         """Return all runs. What failed once is not run again, nor with more peers."""
-        outcomes = []
-        for num_peers in sizes:
-            for repeat in range(self._repeats):
+        outcomes: list[Outcome] = []
+        started = time.monotonic()
+        for repeat in range(repeats):
+            if repeat and time.monotonic() - started > 60 * minutes:
+                break
+            for num_peers in sizes:
                 for framework in self._pythons:
-                    if framework not in self._failed:
+                    if num_peers < self._too_many.get(framework, num_peers + 1):
                         outcomes.append(self._run_one(framework, num_peers, repeat))
                         print(json.dumps(outcomes[-1]), flush=True)
         return outcomes
@@ -228,7 +233,7 @@ class Session:
         command = [str(each) for each in (self._pythons[framework], framework.adapter, *arguments)]
         measured = run_adapter(command, environment(framework))
         if "failed" in measured:
-            self._failed.add(framework)
+            self._too_many[framework] = num_peers
         return outcome | measured
 
 

@@ -13,6 +13,7 @@ def start_ray() -> None:
     """Start Ray with at most one worker per core."""
     os.environ["PYTHONPATH"] = str(Path(__file__).parent)
     ray.init(
+        "local",  # never a cluster that is already there
         namespace="p2pfl",
         include_dashboard=False,
         num_cpus=CORES,

@@ -83,7 +83,7 @@ def main() -> None:
         num_supernodes=options.peers,
         backend_config={
             "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
-            "init_args": {"num_cpus": CORES},
+            "init_args": {"address": "local", "num_cpus": CORES},
         },
     )
     meter.report()

@@ -85,13 +85,13 @@ class Meter:
         ctypes.CDLL(None).prctl(_ADOPT_ORPHANS, 1, 0, 0, 0)
         self._peers = options.peers
         self._versions = {name: importlib.metadata.version(name) for name in (package, "torch")}
-        self._client_rounds: list[int] = []
+        self._peer_rounds: list[int] = []
         self._cpu_seconds: list[float] = []
         self._times: list[float] = []
 
-    def finish_round(self, client_rounds: int | None = None) -> None:
+    def finish_round(self, peer_rounds: int | None = None) -> None:
         """Record the end of a round, in which so many peers trained: all, by default."""
-        self._client_rounds.append(self._peers if client_rounds is None else client_rounds)
+        self._peer_rounds.append(self._peers if peer_rounds is None else peer_rounds)
         self._cpu_seconds.append(cpu_seconds_of_tree())
         self._times.append(time.perf_counter())
 
@@ -99,7 +99,7 @@ class Meter:
         """Print the measurement of all rounds but the first, as one line of JSON."""
         figures = {
             "versions": self._versions,
-            "client_rounds": sum(self._client_rounds[1:]),
+            "peer_rounds": sum(self._peer_rounds[1:]),
             "cpu_seconds": round(self._cpu_seconds[-1] - self._cpu_seconds[0], 4),
             "wall_seconds": round(self._times[-1] - self._times[0], 4),
         }
