@@ -78,11 +78,12 @@ class Crowd(PeerDatasets):
 
 
 class PeakMemory(threading.Thread):
-    """Watches the memory of this process and its children."""
+    """Watches the memory of a process and its children: by default, of this process."""
 
-    def __init__(self, every_seconds: float = 1.0) -> None:
+    def __init__(self, every_seconds: float = 1.0, process_id: int | None = None) -> None:
         super().__init__(daemon=True)
         self.peak_bytes = 0
+        self._process = psutil.Process(process_id)
         self._every_seconds = every_seconds
         self._done = threading.Event()
 
@@ -90,22 +91,28 @@ class PeakMemory(threading.Thread):
         is_done = False
         while not is_done:
             is_done = self._done.wait(self._every_seconds)
-            self.peak_bytes = max(self.peak_bytes, _memory_now())
+            self.peak_bytes = max(self.peak_bytes, _memory_now(self._process))
 
     def stop(self) -> None:
         self._done.set()
         self.join()
 
 
-def _memory_now() -> int:
-    process = psutil.Process()
+def _memory_now(process: psutil.Process) -> int:
     total = 0
-    for each in (process, *process.children(recursive=True)):
+    for each in _with_children(process):
         try:
             total += each.memory_full_info().pss
         except psutil.NoSuchProcess:
             continue
     return total
+
+
+def _with_children(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return [process, *process.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
 
 
 def measure(num_peers: int, strategy: str, threads: int, root: str | None) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""The parts of docs/performance.md: what is kept, and its texts."""
