@@ -19,7 +19,7 @@ def odds(probability):
 
 def later(table, rounds=1, num_samples=MANY):
     for _ in range(rounds):
-        table.start_round(me(), PERIOD, num_samples)
+        table.start_round(PERIOD, num_samples)
     return table
 
 
@@ -236,8 +236,8 @@ def test_what_was_saved_does_not_change_any_more():
     table = table_of({1: 0.9})
     saved = table.save()
     table.record_test_results({1: 0.2})
-    assert saved["verdicts"][1] == 0.9
-    assert saved["evidence"][1] == pytest.approx(odds(0.9))
+    assert saved["verdicts"].tolist() == [0.9]
+    assert saved["evidence"].tolist() == [pytest.approx(odds(0.9))]
 
 
 def test_clearing():
@@ -251,7 +251,7 @@ def test_clearing():
 
 def test_the_table_grows_with_the_peers():
     table = table_of({1: 0.9})
-    table.start_round(me(known=40), PERIOD, MANY)
+    table.start_round(PERIOD, MANY)
     table.record_test_results({39: 0.8, 50: 0.7})
     assert table.test_results(np.array([1, 38, 39, 50])).tolist() == pytest.approx(
         [0.9, math.nan, 0.8, 0.7], nan_ok=True
