@@ -232,6 +232,22 @@ def test_it_survives_saving():
     np.testing.assert_equal(everything(again), everything(table))
 
 
+def test_tables_of_earlier_checkpoints_are_read():
+    """They have a row for every peer, known or not."""
+    table = table_of({1: 0.9, 3: 0.2})
+    table.record_second_hand_results(me(), [offer(1, {4: 0.9})], {1: 0.6})
+    saved = table.save()
+    unknown = {"verdicts": np.nan, "ages": 7.0}
+    dense = {"turned": saved["turned"]}
+    for name in ("verdicts", "own", "doubted", "ages", "evidence", "hearsay"):
+        dense[name] = np.full(9, unknown.get(name, 0.0))
+        dense[name][saved["peers"]] = saved[name]
+    again = later(PeerEvidence())
+    again.restore(dense)
+    assert again.peers.tolist() == [1, 3, 4]
+    np.testing.assert_equal(everything(again), everything(table))
+
+
 def test_what_was_saved_does_not_change_any_more():
     table = table_of({1: 0.9})
     saved = table.save()

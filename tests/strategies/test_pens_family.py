@@ -152,6 +152,15 @@ def test_pens_threshold_by_hand():
     assert strategy.neighbours().tolist() == [1, 2]
 
 
+def test_pens_reads_the_counts_of_earlier_checkpoints():
+    """They have one for every peer, selected or not."""
+    strategy = PENS()
+    saved = {"num_sampled": np.array([0, 9, 1, 4]), "num_selected": np.array([0, 5, 3])}
+    strategy.restore(saved)
+    assert strategy.num_sampled.peers.tolist() == [1, 2, 3]
+    assert strategy.num_selected.of(np.array([0, 1, 2, 3])).tolist() == [0, 5, 3, 0]
+
+
 def test_pens_finds_those_selected_more_often_than_chance():
     """Chance is 2 of 10. The best four are selected in ≥ 29.8% of samplings, the fifth in 17.9%."""
     strategy = PENS(fetches=2, samples=5, samplings=10, exploration_rounds=20)

@@ -160,21 +160,22 @@ def softmax_probabilities(
     with np.errstate(over="ignore"):
         scaled = np.clip(tau * np.where(unknown, 0.0, similarities), -LARGEST, LARGEST)
     if unseen == "zero":
-        return SamplingProbabilities(peers, *_log_softmax(scaled, rest))
-    known, _, _ = _log_softmax(np.where(unknown, -np.inf, scaled), NO_PEERS)
+        known, zero = _log_softmax(scaled, len(rest))
+        return SamplingProbabilities(peers, known, rest, zero)
+    known, _ = _log_softmax(np.where(unknown, -np.inf, scaled), 0)
     raised = np.exp(known) + EPSILON
     total = raised.sum() + len(rest) * EPSILON
     return SamplingProbabilities(peers, np.log(raised / total), rest, np.log(EPSILON / total))
 
 
 def _log_softmax(
-    values: npt.NDArray[np.float64], zeros: UnlistedPeers
-) -> tuple[npt.NDArray[np.float64], UnlistedPeers, float]:
-    """Return log softmax of values, (n,), and of further values that are all 0."""
+    values: npt.NDArray[np.float64], num_zeros: int
+) -> tuple[npt.NDArray[np.float64], float]:
+    """Return log softmax of values, (n,), and of each of a number of further values of 0."""
     # The maximum is subtracted so that nothing overflows.
-    highest = max(values.max(), 0.0) if len(zeros) else values.max()
+    highest = max(values.max(), 0.0) if num_zeros else values.max()
     shifted = values - highest
     total = np.exp(shifted).sum()
-    if len(zeros):
-        total += len(zeros) * np.exp(-highest)
-    return shifted - np.log(total), zeros, float(-highest - np.log(total))
+    if num_zeros:
+        total += num_zeros * np.exp(-highest)
+    return shifted - np.log(total), float(-highest - np.log(total))
