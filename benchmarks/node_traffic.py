@@ -26,6 +26,7 @@ import psutil
 from keeping import show
 
 from coterie.benchmarking.machine import describe_machine
+from coterie.processes.garbage_collection import postpone_full_collections
 from coterie.randomness import generator
 from coterie.runtime.exchange_log import message_bytes
 from coterie.strategies import (
@@ -67,9 +68,11 @@ class Crowd:
         """Run a round; return the sender of each fetch, (K, m), and the bytes of messages, (K,)."""
         messages = [strategy.message() for strategy in self.strategies]
         reports, self._reports = self._reports, [{} for _ in self.strategies]
-        senders = [
-            self._play(peer, number, messages, reports[peer]) for peer in self._all_peers.tolist()
-        ]
+        with postpone_full_collections():
+            senders = [
+                self._play(peer, number, messages, reports[peer])
+                for peer in range(len(self.strategies))
+            ]
         return np.array(senders), np.array([message_bytes(message) for message in messages])
 
     def _play(
@@ -222,13 +225,19 @@ def main() -> None:
     parser.add_argument("--strategies", default="dac,kin")
     parser.add_argument("--save", action="store_true")
     options = parser.parse_args()
-    report = describe_machine() | {"peers": options.peers, "nodes": options.nodes}
+    report = describe_machine() | {
+        "peers": options.peers,
+        "nodes": options.nodes,
+        "fetches": FETCHES,
+        "model_bytes": MODEL_BYTES,
+    }
     report["rounds"] = [
         found
         for strategy in options.strategies.split(",")
         for found in simulate(strategy, options.peers, options.nodes, options.rounds)
     ]
-    show(report, f"node-traffic-{options.peers}", save=options.save)
+    name = f"node-traffic-{options.strategies.replace(',', '-')}-{options.peers}"
+    show(report, name, save=options.save)
 
 
 if __name__ == "__main__":
