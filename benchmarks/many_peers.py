@@ -1,27 +1,29 @@
-"""Many peers: memory, and time per peer-round, of 100 to 10,000 peers with little data each.
+"""Many peers: memory, time and bytes per peer-round of up to 100,000 peers with little data each.
 
-usage: python benchmarks/many_peers.py [--strategy NAME] [--data-root DIR] [--threads N] [--save]
+usage: python benchmarks/many_peers.py [--problem digits|cifar] [--strategies dac,kin]
+       [--peers N ...] [--data-root DIR] [--threads N] [--save]
 
-Real CIFAR-10, rotated four ways, cifar-cnn. There are not images enough for 10,000 peers: each
-draws its own from its cluster's quarter of them, so that several may have the same one. Memory is
-the largest sum of the processes' proportional shares: what is shared counts once. Times are CPU
-seconds of three rounds after the initial training. `--save` keeps the figures.
+digits: the bundled digits, digits-cnn, 16 images for each part of a peer's data. cifar: real
+CIFAR-10, cifar-cnn, 25 images. Both are rotated four ways. There are not images enough for so many
+peers: each draws its own from its cluster's quarter of them, so that several may have the same one.
+Memory is the largest sum of the processes' proportional shares: what is shared counts once. Times
+are CPU seconds of three rounds after the initial training. `--save` keeps the figures.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import threading
 import time
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import psutil
+from keeping import show
 
 from coterie.benchmarking.machine import describe_machine
 from coterie.data.peer_datasets import PeerDatasets
@@ -33,24 +35,50 @@ from coterie.randomness import generator
 from coterie.simulation.simulation import Simulation
 from coterie.strategies import make_strategy
 
-RESULTS = Path(__file__).parent / "results"
 ROUNDS = 3
 NUM_CLUSTERS = 4
-EACH_CLUSTER = {"peers.train_size": 12_000, "peers.validation_size": 500, "peers.test_size": 1000}
-NUM_IMAGES = 25
-# The small one comes before and after the large ones: the machine may have become slower.
-SIZES = (100, 1000, 10_000, 100)
+FETCHES = 5
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What the peers learn; a quarter of the images belongs to each cluster."""
+
+    preset: str
+    each_cluster: dict[str, int]
+    num_images: int
+    """Images of each part of a peer's data."""
+    sizes: tuple[int, ...]
+    """Numbers of peers. The smallest one comes twice: the machine may have become slower."""
+
+
+PROBLEMS = {
+    "digits": Problem(
+        "digits",
+        {"peers.train_size": 240, "peers.validation_size": 96, "peers.test_size": 96},
+        16,
+        (1000, 10_000, 100_000, 1000),
+    ),
+    "cifar": Problem(
+        "dac-cifar-rotation4",
+        {"peers.train_size": 12_000, "peers.validation_size": 500, "peers.test_size": 1000},
+        25,
+        (100, 1000, 10_000, 100),
+    ),
+}
 
 
 class Crowd(PeerDatasets):
     """Many peers that draw their images from those of a few."""
 
-    def __init__(self, few: Scenario, num_peers: int) -> None:
+    def __init__(self, few: Scenario, num_peers: int, num_images: int) -> None:
         self._few = few
+        self._num_images = num_images
         self.num_peers = num_peers
         self.cluster_names = few.cluster_names
         self.input_shape = few.input_shape
         self.num_outputs = few.num_outputs
+        self.task = few.task
         self.is_classification = few.is_classification
         self.pools = few.pools
 
@@ -71,7 +99,7 @@ class Crowd(PeerDatasets):
         rng = generator(0, "benchmark", "peer", peer)
 
         def some(part: Samples) -> Samples:
-            chosen = rng.choice(part.rows(), NUM_IMAGES, replace=False)
+            chosen = rng.choice(part.rows(), self._num_images, replace=False)
             return Samples(part.pool, part.start, part.stop, chosen)
 
         return PeerSamples(some(cluster.train), some(cluster.validation), some(cluster.test))
@@ -115,69 +143,84 @@ def _with_children(process: psutil.Process) -> list[psutil.Process]:
         return []
 
 
-def measure(num_peers: int, strategy: str, threads: int, root: str | None) -> dict[str, Any]:
-    """Run some rounds; return peak memory and the time of a peer-round."""
+def measure(
+    problem: Problem, num_peers: int, strategy: str, threads: int, root: str | None
+) -> dict[str, Any]:
+    """Run some rounds; return peak memory, and the time and bytes of a peer-round."""
     changes: dict[str, Any] = {
         "peers.count": NUM_CLUSTERS,
         "rounds": ROUNDS,
         "test_every": ROUNDS,
-        **EACH_CLUSTER,
+        **problem.each_cluster,
     }
     if root is not None:
         changes["data.root"] = root
-    config = find_preset("dac-cifar-rotation4").runs([strategy], [0], changes)[0]
+    config = find_preset(problem.preset).runs([strategy], [0], changes)[0]
     memory = PeakMemory()
     memory.start()
-    seconds = _rounds(config, Crowd(make_scenario(config), num_peers), threads)
+    crowd = Crowd(make_scenario(config), num_peers, problem.num_images)
+    rounds = _rounds(config, crowd, threads)
     memory.stop()
     return {
+        "strategy": strategy,
         "peers": num_peers,
         "peak_memory_megabytes": round(memory.peak_bytes / 1e6),
-        "cpu_milliseconds_per_peer_round": [round(1e3 * each / num_peers, 2) for each in seconds],
+        **{name: [each[name] for each in rounds] for name in rounds[0]},
     }
 
 
-def _rounds(config: RunConfig, datasets: PeerDatasets, threads: int) -> list[float]:
-    """Return the CPU seconds of each round."""
-    seconds = []
+def _rounds(config: RunConfig, datasets: PeerDatasets, threads: int) -> list[dict[str, float]]:
+    """Return what each round after the initial training took, per peer."""
+    rounds = []
     with Simulation(
         datasets,
         lambda: build_model(config, datasets.num_outputs),
-        lambda: make_strategy(config.strategy["name"], config.strategy_options()),
+        # The preset lowered this option for four peers.
+        lambda: make_strategy(
+            config.strategy["name"], config.strategy_options() | {"fetches": FETCHES}
+        ),
         config,
         threads=threads,
     ) as simulation:
         simulation.advance()
         while not simulation.finished:
             start = time.process_time()
-            simulation.advance()
-            seconds.append(time.process_time() - start)
-    return seconds
+            now = simulation.advance()
+            seconds = time.process_time() - start
+            exchanged = now.exchanges.columns()
+            rounds.append(
+                {
+                    "cpu_milliseconds_per_peer_round": round(1e3 * seconds / datasets.num_peers, 3),
+                    "models_per_peer_round": len(exchanged["bytes"]) / datasets.num_peers,
+                    "bytes_per_peer_round": round(exchanged["bytes"].sum() / datasets.num_peers),
+                }
+            )
+    return rounds
 
 
 def main() -> None:
     """Measure every scenario and print, and keep, the figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--problem", choices=PROBLEMS, default="digits")
+    parser.add_argument("--strategies", default="dac,kin")
+    parser.add_argument("--peers", type=int, nargs="+")
     parser.add_argument("--data-root")
-    parser.add_argument("--strategy", default="dac")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--save", action="store_true")
     options = parser.parse_args()
-    report = describe_machine() | {"threads": options.threads, "strategy": options.strategy}
+    problem = PROBLEMS[options.problem]
+    report = describe_machine() | {"threads": options.threads, "problem": options.problem}
     report["results"] = []
-    for num_peers in SIZES:
-        # Each in a process of its own, so that no memory is left over from the one before.
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-            job = process.submit(
-                measure, num_peers, options.strategy, options.threads, options.data_root
-            )
-            report["results"].append(job.result())
-        print(report["results"][-1], flush=True)
-    if options.save:
-        RESULTS.mkdir(exist_ok=True)
-        path = RESULTS / f"{report['date']}-many-peers-{options.strategy}.json"
-        path.write_text(json.dumps(report, indent=2) + "\n")
-        print(f"kept in {path}")
+    for strategy in options.strategies.split(","):
+        for num_peers in options.peers or problem.sizes:
+            # Each in a process of its own, so that no memory is left over from the one before.
+            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+                job = process.submit(
+                    measure, problem, num_peers, strategy, options.threads, options.data_root
+                )
+                report["results"].append(job.result())
+            print(report["results"][-1], flush=True)
+    show(report, f"many-peers-{options.problem}", save=options.save)
 
 
 if __name__ == "__main__":

@@ -110,16 +110,14 @@ def test_fedsim_with_every_metric(make_simulation, name, metric):
     ) as simulation:
         simulation.advance()
         simulation.advance()
-        known = [
-            strategy.save()["table"]["measured"] for strategy in simulation._runtime.strategies
-        ]
-        before = [np.array(each) for each in known]
+        everyone = np.arange(NUM_PEERS)
+        before = [each.table.similarities(everyone) for each in simulation._runtime.strategies]
         now = simulation.advance()
         strategies = simulation._runtime.strategies
     for peer, strategy in enumerate(strategies):
         weights = merged_weights(now, peer)
         assert max(weights.values()) == pytest.approx(1 - sum(weights.values()))
-        table = before[peer] if name == "dac" else strategy.save()["table"]["measured"]
+        table = before[peer] if name == "dac" else strategy.table.similarities(everyone)
         best = max(weights, key=lambda other: table[other])
         expected = {k: weights[best] * np.exp(2 * (table[k] - table[best])) for k in weights}
         assert weights == pytest.approx(expected, rel=1e-4)

@@ -36,7 +36,7 @@ from coterie.strategies.server.server_strategy import (
     TrainClients,
     TrainPooled,
 )
-from coterie.strategies.strategy import GroundTruth, Me, Strategy
+from coterie.strategies.strategy import MOST_LISTED, GroundTruth, Me, Strategy
 
 ASKING = (Fetch, Send, AskScore, Report)
 """Requests that name other peers."""
@@ -100,7 +100,7 @@ def me_in(
         known=np.arange(num_peers),
         num_samples=50,
         rng=np.random.default_rng((peer, round_number)),
-        truth=GroundTruth(TRUTH.clusters[:num_peers]) if strategy.uses_ground_truth else None,
+        truth=GroundTruth(np.arange(num_peers) % 3) if strategy.uses_ground_truth else None,
     )
 
 
@@ -175,6 +175,26 @@ def test_state_saves_and_restores(name, tmp_path):
     assert read is not None
     restored.restore(read["state"])
     assert play(restored, range(4, 7)) == play(steady, range(4, 7))
+
+
+@pytest.mark.parametrize("name", PEER_STRATEGIES)
+def test_state_does_not_grow_with_the_network(name):
+    """Also Kin's and DAC's tables: a peer lists only the peers it has heard of."""
+    strategy, num_peers = new(name), 3 * MOST_LISTED
+    answerer = Answerer()
+    for number in range(1, 5):
+        answerer.drive(strategy, me_in(number, strategy, peer=5000, num_peers=num_peers))
+    chosen = [p for r in answerer.asked if isinstance(r, ASKING) for p in r.peers]
+    assert 5000 not in chosen
+    assert all(0 <= other < num_peers for other in chosen)
+    arrays = [*_arrays(strategy.save()), *strategy.message().values()]
+    assert sum(array.size for array in arrays) < num_peers / 4
+
+
+def _arrays(state: object) -> list[np.ndarray]:
+    if isinstance(state, dict):
+        return [array for part in state.values() for array in _arrays(part)]
+    return [state] if isinstance(state, np.ndarray) else []
 
 
 @pytest.mark.parametrize("name", PEER_STRATEGIES)

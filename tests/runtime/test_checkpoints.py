@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import struct
 from pathlib import Path
@@ -364,12 +366,29 @@ def test_the_file_is_valid_safetensors(tmp_path):
     }
     path = Checkpoints(tmp_path).write(1, {"state": arrays, "next_round": 1})
     read = safetensors.numpy.load(path.read_bytes())
-    assert len(read) == len(arrays)
-    for name, array in arrays.items():
-        (found,) = [value for key, value in read.items() if key.endswith(name)]
-        assert_same(found, array)
-    with safetensors.safe_open(path, framework="numpy") as file:
-        assert "state" in file.metadata()
+    assert_same(read["0"], arrays["current"])
+    assert json.loads(read["state"].tobytes())["state"]["current"] == "array:0"
+
+
+def test_files_of_before_name_every_array(tmp_path):
+    arrays = {"0/models": np.ones((2, 3)), "1/table/peers": np.arange(4)}
+    plain = {"models": "array:0/models", "table": [{"peers": "array:1/table/peers"}]}
+    content = safetensors.numpy.save(arrays, {"state": json.dumps(plain)})
+    digest = hashlib.sha256(content).hexdigest()[:16]
+    (tmp_path / f"round-0000004-{digest}.safetensors").write_bytes(content)
+    expected = {"models": arrays["0/models"], "table": [{"peers": arrays["1/table/peers"]}]}
+    assert_same(Checkpoints(tmp_path).read_newest(silent), expected)
+
+
+def test_the_header_does_not_grow_with_the_number_of_tables(tmp_path):
+    """It may have 100 MB, and every peer has about ten arrays."""
+    sizes = []
+    for count in (10, 1000):
+        tables = [{"peers": np.arange(peer % 3), "q": np.ones(1)} for peer in range(count)]
+        path = Checkpoints(tmp_path).write(count, {"tables": tables})
+        assert_same(Checkpoints(tmp_path).read_newest(silent), {"tables": tables})
+        sizes.append(int.from_bytes(path.read_bytes()[:8], "little"))
+    assert sizes[1] < sizes[0] + 100
 
 
 def test_the_header_is_padded_so_that_models_can_be_mapped(tmp_path):

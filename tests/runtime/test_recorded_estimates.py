@@ -77,7 +77,6 @@ def test_rows_are_what_a_peer_has_in_its_table(make_simulation):
     table = recorded(make_simulation(make)).table("beliefs")
     last = table.filter(pc.equal(table["round"], 3))
     for peer, strategy in enumerate(strategies[-6:]):
-        saved = strategy.table.save()
         others = np.array([other for other in range(6) if other != peer])
         similarities = strategy.table.similarities(others)
         weights = np.exp(30.0 * np.nan_to_num(similarities))
@@ -91,7 +90,7 @@ def test_rows_are_what_a_peer_has_in_its_table(make_simulation):
             assert (row["cluster"], row["other_cluster"]) == (peer % 2, other % 2)
             assert row["similarity"] == np.float32(similarity)
             assert row["probability"] == pytest.approx(weight / weights.sum(), rel=1e-6)
-            measured = not np.isnan(saved["measured"][other])
+            (measured,) = strategy.table.is_measured(np.array([other]))
             assert row["origin"] == ("measured" if measured else "estimated")
     assert set(table["origin"].to_pylist()) == {"measured", "estimated"}
 
@@ -111,8 +110,8 @@ def test_pens_believes_in_those_it_selected_often(make_simulation):
         if row["round"] == 1:  # the second round, which comes next, still explores
             assert row["probability"] == pytest.approx(1 / 5)
         else:
-            times = selected[row["other"]] if row["other"] < len(selected) else 0
-            assert row["similarity"] == pytest.approx(times / sampled[row["other"]])
+            other = np.array([row["other"]])
+            assert row["similarity"] == pytest.approx(selected.of(other) / sampled.of(other))
             chance = 1 / len(neighbours) if row["other"] in neighbours else 0
             assert row["probability"] == pytest.approx(chance)
 

@@ -116,6 +116,20 @@ def test_only_measurements_are_passed_on_unless_any_hops_are_wanted():
     assert table.message("any")["similarities"].tolist() == [1.0, 8.0]
 
 
+def test_tables_of_earlier_checkpoints_are_read():
+    """They have an entry for every peer, known or not."""
+    table = SimilarityTable()
+    measured, estimated = np.full((2, 5), UNKNOWN)
+    measured[K1], estimated[M1] = 2.0, 8.0
+    table.restore({"measured": measured, "estimated": estimated})
+    assert table.peers.tolist() == [K1, M1]
+    assert table.similarities(np.array([K1, M1])).tolist() == [2.0, 8.0]
+    again = SimilarityTable()
+    again.restore(table.save())
+    np.testing.assert_equal(again.save(), table.save())
+    assert again.message("two")["peers"].tolist() == [K1]
+
+
 def test_softmax_by_hand():
     expected = np.exp([2.0, 4.0, 0.0])
     np.testing.assert_allclose(probabilities([1, 2, 0], 2), expected / expected.sum())

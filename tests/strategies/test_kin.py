@@ -175,7 +175,7 @@ class TestSurelySimilarPeers:
     def compared(self, *surely_similar, trust=True):
         """Return the peers tested on training data, and q of all."""
         kin = Kin(fetches=3, trust=trust)
-        kin.evidence.start_round(me(), 1.0, len(mine))
+        kin.evidence.start_round(1.0, len(mine))
         for _ in range(20):
             kin.evidence.record_test_results(dict.fromkeys(surely_similar, 0.99))
         asked, found = played(kin._test_against_best(self.theirs), lambda request: self.in_training)
@@ -247,7 +247,7 @@ def test_without_answers_no_model_is_tested():
 
 def test_evidence_fades_as_a_round_begins():
     kin = Kin(fetches=2)
-    kin.evidence.start_round(me(), 1.0, num_samples=10_000)
+    kin.evidence.start_round(1.0, num_samples=10_000)
     kin.evidence.record_test_results({3: 0.9})
     played(kin.round(me()), in_silence)
     probabilities = kin.evidence.similarity_probabilities(np.array([3, 4]))
@@ -258,7 +258,7 @@ def test_evidence_fades_as_a_round_begins():
 
 def test_similar_peers_are_fetched_and_unknown_ones_explored():
     kin = Kin(fetches=3)
-    kin.evidence.start_round(me(known=30), period=10.0, num_samples=100)
+    kin.evidence.start_round(period=10.0, num_samples=100)
     kin.evidence.record_test_results({k: 0.99 if k <= 3 else 0.0 for k in range(1, 20)})
     counts = np.zeros(30)
     for seed in range(400):
@@ -270,7 +270,7 @@ def test_similar_peers_are_fetched_and_unknown_ones_explored():
 
 def test_a_jump_of_the_own_loss_clears_the_evidence():
     kin = Kin()
-    kin.evidence.start_round(me(), period=1.0, num_samples=100)
+    kin.evidence.start_round(period=1.0, num_samples=100)
     kin.evidence.record_test_results({1: 0.9})
     calm = np.linspace(0.9, 1.1, 50, dtype=np.float32)
     kin._update_evidence(me(), calm, {})
@@ -369,6 +369,6 @@ def test_estimates_say_which_results_are_own():
 def test_state_has_the_names_of_earlier_checkpoints():
     saved = Kin().save()
     assert set(saved) == {"table", "judged", "losses"}
-    columns = {"verdicts", "own", "doubted", "ages", "evidence", "hearsay", "turned"}
+    columns = {"peers", "verdicts", "own", "doubted", "ages", "evidence", "hearsay", "turned"}
     assert set(saved["table"]) == columns
     Kin().restore(saved)

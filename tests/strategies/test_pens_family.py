@@ -8,6 +8,7 @@ from plans import drive
 
 from coterie.errors import ConfigError
 from coterie.strategies.greedy import Greedy, most_similar
+from coterie.strategies.parts.peer_counts import PeerCounts
 from coterie.strategies.pens import PENS
 from coterie.strategies.random_weighted import RandomWeighted
 from coterie.strategies.requests import AskScore, Fetch, Merge, Offer, Score, Train
@@ -21,6 +22,13 @@ ACCURACIES = {peer: peer / 10 for peer in range(1, NUM_PEERS)}
 def me(round_number: int = 1, seed: int = 0) -> Me:
     rng = np.random.default_rng(seed)
     return Me(0, round_number, np.arange(NUM_PEERS), 10, rng, validation_score=0.5)
+
+
+def counted(times: list[int]) -> PeerCounts:
+    """Return counts of peers 0, 1, …"""
+    counts = PeerCounts()
+    counts.add([peer for peer, count in enumerate(times) for _ in range(count)])
+    return counts
 
 
 def play(strategy: Strategy, mine: Me, *, silent: frozenset[int] = frozenset()) -> list:
@@ -132,16 +140,25 @@ def test_pens_first_step_selects_many_times_and_merges_the_last_selection():
     assert kinds == [AskScore] * 3 + [Fetch, Merge, Train]
     assert asked[3].peers == tuple(sorted(asked[2].peers, reverse=True)[:2])
     assert asked[-1] == Train(epochs=7)
-    assert strategy.num_selected.sum() == 2 * 3
-    assert strategy.num_sampled.sum() == 5 * 3
+    assert strategy.num_selected.counts.sum() == 2 * 3
+    assert strategy.num_sampled.counts.sum() == 5 * 3
 
 
 def test_pens_threshold_by_hand():
     """Neighbours were selected more often than |history| / |sampled|: 12 / 6 = 2 here."""
     strategy = PENS()
-    strategy.num_sampled = np.array([0, 9, 1, 4, 4, 4, 4])
-    strategy.num_selected = np.array([0, 5, 3, 2, 1, 1, 0])
+    strategy.num_sampled = counted([0, 9, 1, 4, 4, 4, 4])
+    strategy.num_selected = counted([0, 5, 3, 2, 1, 1, 0])
     assert strategy.neighbours().tolist() == [1, 2]
+
+
+def test_pens_reads_the_counts_of_earlier_checkpoints():
+    """They have one for every peer, selected or not."""
+    strategy = PENS()
+    saved = {"num_sampled": np.array([0, 9, 1, 4]), "num_selected": np.array([0, 5, 3])}
+    strategy.restore(saved)
+    assert strategy.num_sampled.peers.tolist() == [1, 2, 3]
+    assert strategy.num_selected.of(np.array([0, 1, 2, 3])).tolist() == [0, 5, 3, 0]
 
 
 def test_pens_finds_those_selected_more_often_than_chance():
@@ -154,8 +171,8 @@ def test_pens_finds_those_selected_more_often_than_chance():
 
 def test_pens_second_step_is_random_within_the_neighbours():
     strategy = PENS(exploration_rounds=5, later_fetches=2)
-    strategy.num_sampled = np.ones(NUM_PEERS, np.int64)
-    strategy.num_selected = np.array([0, 0, 9, 9, 9, 0, 0, 0, 0, 0, 0])
+    strategy.num_sampled = counted([1] * NUM_PEERS)
+    strategy.num_selected = counted([0, 0, 9, 9, 9, 0, 0, 0, 0, 0, 0])
     seen = set()
     for number in range(6, 40):
         asked = play(strategy, me(number, seed=number))

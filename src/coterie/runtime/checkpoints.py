@@ -24,6 +24,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 
 from coterie.errors import StorageError
+from coterie.runtime.packed_arrays import pack_arrays, unpack_arrays
 from coterie.runtime.saved_parts import Saved, join_parts
 from coterie.storage.files import (
     prepare_folder,
@@ -32,12 +33,14 @@ from coterie.storage.files import (
     remove_files,
     write_atomically,
 )
-from coterie.storage.tensor_files import write_tensors
+from coterie.storage.tensor_files import DTYPES, write_tensors
 
 KEEP = 2
 PARTS = "parts"
 ARRAY, TEXT = "array:", "text:"
 """How the JSON part refers to an array of the file, and how text that looks like that is marked."""
+STATE = "state"
+"""The JSON part: the bytes of its text, (n,). It was in the metadata before."""
 
 
 _DAMAGE = (StorageError, SafetensorError, OSError, ValueError, LookupError, MemoryError)
@@ -74,11 +77,12 @@ class Checkpoints:
         return path
 
     def _write_file(self, start: str, saved: Saved) -> Path:
-        arrays: dict[str, npt.NDArray[Any]] = {}
+        arrays: dict[int, npt.NDArray[Any]] = {}
         plain = _take_arrays_out(saved, "", arrays)
 
         def fill(file: BinaryIO) -> str:
-            digest = write_tensors(file, arrays, {"state": json.dumps(plain)})
+            state = np.frombuffer(json.dumps(plain).encode(), np.uint8)
+            digest = write_tensors(file, {STATE: state, **pack_arrays(arrays)}, {})
             return f"{start}-{digest[:16]}.safetensors"
 
         return write_atomically(self._folder, fill)
@@ -150,18 +154,23 @@ def _read_file(path: Path) -> dict[str, Any]:
     if digest[:16] != path.stem.rsplit("-", 1)[-1]:
         raise StorageError("its checksum is wrong")
     with safe_open(path, framework="numpy") as file:
-        plain = json.loads(file.metadata()["state"])
-        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 — no iterator
-    restored: dict[str, Any] = _put_arrays_back(plain, arrays)
+        metadata = file.metadata() or {}
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 — no iterator
+    text = metadata[STATE] if STATE in metadata else tensors.pop(STATE).tobytes()
+    # Before arrays were packed, the names of all were a number and a path.
+    arrays = unpack_arrays({name.partition("/")[0]: array for name, array in tensors.items()})
+    restored: dict[str, Any] = _put_arrays_back(json.loads(text), arrays)
     return restored
 
 
-def _take_arrays_out(value: Any, name: str, arrays: dict[str, npt.NDArray[Any]]) -> Any:
-    """Return plain data in which every array is replaced by its name in `arrays`."""
+def _take_arrays_out(value: Any, name: str, arrays: dict[int, npt.NDArray[Any]]) -> Any:
+    """Return plain data in which every array is replaced by its number in `arrays`."""
     if isinstance(value, np.ndarray):
-        unique = f"{len(arrays)}{name}"
-        arrays[unique] = value
-        return ARRAY + unique
+        if value.dtype.name not in DTYPES:
+            raise TypeError(f"{name} is {value.dtype}, which safetensors files cannot hold.")
+        number = len(arrays)
+        arrays[number] = value
+        return f"{ARRAY}{number}"
     if isinstance(value, str) and value.startswith((ARRAY, TEXT)):
         return TEXT + value
     if isinstance(value, dict):
@@ -176,9 +185,9 @@ def _take_arrays_out(value: Any, name: str, arrays: dict[str, npt.NDArray[Any]])
     return value
 
 
-def _put_arrays_back(value: Any, arrays: dict[str, npt.NDArray[Any]]) -> Any:
+def _put_arrays_back(value: Any, arrays: dict[int, npt.NDArray[Any]]) -> Any:
     if isinstance(value, str) and value.startswith(ARRAY):
-        return arrays[value.removeprefix(ARRAY)]
+        return arrays[int(value.removeprefix(ARRAY).partition("/")[0])]
     if isinstance(value, str):
         return value.removeprefix(TEXT)
     if isinstance(value, dict):

@@ -10,8 +10,10 @@ from coterie.attacks.poisoning import check_poison
 from coterie.data.peer_datasets import PeerDatasets
 from coterie.errors import ConfigError, only_peers
 from coterie.learning.trainer_choice import Tell
+from coterie.processes.garbage_collection import postpone_full_collections
 from coterie.runtime.check_task import check_task
 from coterie.runtime.model_store import ModelStore
+from coterie.runtime.round import Round
 from coterie.runtime.round_runner import AnyRuntime, RoundRunner
 from coterie.runtime.settings import SimulationSettings
 from coterie.simulation.guesses import TestGuess, guess_tests
@@ -49,6 +51,11 @@ class Simulation(RoundRunner):
             return PeerRuntime(state, state.poisoning.wrap_strategies(strategies))
 
         super().__init__(datasets, build, first, settings, make_runtime, threads=threads, tell=tell)
+
+    def advance(self) -> Round:
+        """Run the next round and return its results; round 0 is the initial training."""
+        with postpone_full_collections():
+            return super().advance()
 
     def guess_tests(self) -> list[TestGuess] | None:
         """Return the best constant answer for each peer's test data; None if there is none."""

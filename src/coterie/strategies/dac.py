@@ -26,6 +26,7 @@ from coterie.strategies.parts.similarity import (
     request_similarities,
 )
 from coterie.strategies.parts.similarity_table import RANGES, Hops, SimilarityTable, Values
+from coterie.strategies.parts.unlisted_peers import divide_others
 from coterie.strategies.requests import Depth, Fetch, Merge, Message, Metric, Offer, Plan
 from coterie.strategies.strategy import Estimates, Me, Strategy
 
@@ -126,10 +127,11 @@ class DAC(Strategy):
 
     def sampling_probabilities(self, me: Me) -> SamplingProbabilities:
         """Return p_i = softmax(τ(t)·s_i) over the other peers."""
-        similarities = self.table.similarities(me.others)
+        peers, rest = divide_others(me, self.table.peers)
+        similarities = self.table.similarities(peers)
         if self.rescale:
             similarities = min_max(similarities)
-        return softmax_probabilities(me.others, similarities, self.tau_at(me.round), self.unseen)
+        return softmax_probabilities(peers, similarities, self.tau_at(me.round), self.unseen, rest)
 
     def tau_at(self, round_number: int) -> float:
         """Return τ(t) = 1 + (τ − 1)(2σ(0.2t) − 1) for DAC-var, else τ."""

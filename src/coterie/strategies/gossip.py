@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coterie.strategies.parts.sampling import sample_uniformly
+from coterie.strategies.parts.unlisted_peers import sample_others
 from coterie.strategies.requests import Merge, Plan, Receive, Send, Train
 from coterie.strategies.strategy import Me, Strategy
 
@@ -38,7 +38,7 @@ class Gossip(Strategy):
 
     def round(self, me: Me) -> Plan:
         """Push to one peer; average with each received model in turn; train."""
-        yield Send(sample_uniformly(me.rng, me.others, 1))
+        yield Send(sample_others(me, 1))
         for received in (yield Receive()):
             yield Merge({me.peer: 0.5, received.peer: 0.5})
         yield Train()

@@ -26,6 +26,7 @@ from coterie.strategies.parts.similarity import (
     request_similarities,
 )
 from coterie.strategies.parts.similarity_table import SimilarityTable
+from coterie.strategies.parts.unlisted_peers import sample_others
 from coterie.strategies.requests import Fetch, Merge, Metric, Offer, Plan, Request, Train
 from coterie.strategies.strategy import Estimates, Me, Strategy
 
@@ -79,7 +80,7 @@ class Greedy(Strategy):
 
     def round(self, me: Me) -> Plan:
         """Sample, score, select, explore, fetch, average, train."""
-        sampled = sample_uniformly(me.rng, me.others, self.samples)
+        sampled = sample_others(me, self.samples)
         scores, held = yield from score_peers(sampled, self.metric, self.alpha)
         self.table.record_scores(scores)
         selected = self.explore(me, tuple(scores), most_similar(scores, self.fetches))

@@ -16,11 +16,11 @@ from coterie.strategies.parts.merging import MergeRule, federated_average, merge
 from coterie.strategies.parts.sampling import (
     SamplingProbabilities,
     Unseen,
-    sample_uniformly,
     softmax_probabilities,
 )
 from coterie.strategies.parts.similarity import Similarity, measure_similarities, metrics_for
 from coterie.strategies.parts.similarity_table import RANGES, Hops, SimilarityTable
+from coterie.strategies.parts.unlisted_peers import divide_others, sample_others
 from coterie.strategies.requests import Depth, Fetch, Merge, Message, Metric, Offer, Plan, Request
 from coterie.strategies.strategy import Estimates, Me, Strategy
 
@@ -93,7 +93,7 @@ class HAST(Strategy):
 
     def round(self, me: Me) -> Plan:
         """Step 1 merges θ and φ, step 2 merges φ, step 3 trains both and fine-tunes φ."""
-        peers = sample_uniformly(me.rng, me.others, self.fetches)
+        peers = sample_others(me, self.fetches)
         offers = yield from self._fetch_and_score(me, peers)
         yield Merge(federated_average(me, offers))
         probabilities = self.sampling_probabilities(me)
@@ -103,8 +103,9 @@ class HAST(Strategy):
 
     def sampling_probabilities(self, me: Me) -> SamplingProbabilities:
         """Return p_i = softmax(τ·s_i) over the other peers, for step 2."""
-        similarities = self.table.similarities(me.others)
-        return softmax_probabilities(me.others, similarities, self.tau, self.unseen)
+        peers, rest = divide_others(me, self.table.peers)
+        similarities = self.table.similarities(peers)
+        return softmax_probabilities(peers, similarities, self.tau, self.unseen, rest)
 
     def _fetch_and_score(
         self, me: Me, peers: tuple[int, ...]

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from coterie.strategies.options import Count, Share, Temperature
 from coterie.strategies.parts.fetching import fetch_missing
@@ -30,10 +29,10 @@ from coterie.strategies.parts.similarity import (
     metrics_for,
 )
 from coterie.strategies.parts.similarity_table import SimilarityTable
+from coterie.strategies.parts.unlisted_peers import sample_others
 from coterie.strategies.requests import Fetch, Merge, Metric, Offer, Plan, Request, Train
-from coterie.strategies.strategy import Estimates, Me, Strategy
+from coterie.strategies.strategy import Estimates, Me, Peers, Strategy
 
-Peers = npt.NDArray[np.int64]
 Fetching = Generator[Request, Any, list[Offer]]
 
 
@@ -111,7 +110,7 @@ class PANM(Strategy):
 
         EM cannot start from an empty bag, so NSMC fills it first.
         """
-        self.members = np.intersect1d(self.members, me.others)
+        self.members = self.members[me.is_other(self.members)]
         if me.round <= self.confident_rounds or not len(self.members):
             offers = yield from self._select_neighbours(me)
         else:
@@ -154,7 +153,7 @@ class PANM(Strategy):
 
     def _sample_candidates(self, me: Me) -> tuple[int, ...]:
         """Draw l random peers that are not neighbours."""
-        return sample_uniformly(me.rng, np.setdiff1d(me.others, self.members), self.candidates)
+        return sample_others(me, self.candidates, without=self.members)
 
     def _measure(self, offers: list[Offer]) -> SimilarityPlan:
         scores = yield from measure_similarities(offers, self.metric, self.alpha)

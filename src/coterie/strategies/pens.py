@@ -9,16 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from coterie.strategies.greedy import check_samples, most_similar, score_peers
 from coterie.strategies.options import Share
 from coterie.strategies.parts.fetching import fetch_missing
 from coterie.strategies.parts.merging import federated_average
-from coterie.strategies.parts.sampling import sample_uniformly, uniform_probabilities
+from coterie.strategies.parts.peer_counts import PeerCounts
+from coterie.strategies.parts.sampling import sample_uniformly
 from coterie.strategies.parts.similarity import MEASURED_ON_DATA, Similarity, metrics_for
+from coterie.strategies.parts.unlisted_peers import sample_others
 from coterie.strategies.requests import Fetch, Merge, Metric, Offer, Plan, Train
-from coterie.strategies.strategy import Estimates, Me, Strategy
+from coterie.strategies.strategy import Estimates, Me, Peers, Strategy
 
 
 @dataclass
@@ -77,14 +78,10 @@ class PENS(Strategy):
     later_fetches: int = 20
     metric: Similarity = "accuracy"
     alpha: Share = 1.0
-    num_selected: npt.NDArray[np.int64] = field(
-        default_factory=lambda: np.zeros(0, np.int64), init=False
-    )
-    """How often each peer was selected, (n,): the history."""
-    num_sampled: npt.NDArray[np.int64] = field(
-        default_factory=lambda: np.zeros(0, np.int64), init=False
-    )
-    """How often each peer was sampled, (n,)."""
+    num_selected: PeerCounts = field(default_factory=PeerCounts, init=False)
+    """How often each peer was selected: the history."""
+    num_sampled: PeerCounts = field(default_factory=PeerCounts, init=False)
+    """How often each peer was sampled."""
 
     name = "pens"
     summary = "merges with neighbours: peers that greedy selection picks more often than chance"
@@ -94,7 +91,7 @@ class PENS(Strategy):
         if me.round <= self.exploration_rounds:
             yield from self._find_neighbours(me)
         else:
-            offers = yield Fetch(sample_uniformly(me.rng, self._candidates(me), self.later_fetches))
+            offers = yield Fetch(self._sample_neighbours(me))
             yield Merge(federated_average(me, offers))
             yield Train()
 
@@ -103,41 +100,41 @@ class PENS(Strategy):
         selected: tuple[int, ...] = ()
         held: list[Offer] = []
         for _ in range(self.samplings):
-            sampled = sample_uniformly(me.rng, me.others, self.samples)
+            sampled = sample_others(me, self.samples)
             scores, fetched = yield from score_peers(sampled, self.metric, self.alpha)
             held += fetched
             selected = most_similar(scores, self.fetches)
-            self.num_sampled = add_counts(self.num_sampled, tuple(scores))
-            self.num_selected = add_counts(self.num_selected, selected)
+            self.num_sampled.add(tuple(scores))
+            self.num_selected.add(selected)
         offers = yield from fetch_missing(selected, held)
         yield Merge(federated_average(me, offers))
         yield Train(epochs=self.exploration_epochs)
 
-    def neighbours(self) -> npt.NDArray[np.int64]:
-        """Return the peers selected more often than chance: count > |history| / |sampled|."""
-        ever_sampled = int(np.count_nonzero(self.num_sampled))
-        expected = int(self.num_selected.sum()) / max(ever_sampled, 1)
-        return np.flatnonzero(self.num_selected > expected)
-
-    def _candidates(self, me: Me) -> npt.NDArray[np.int64]:
-        """Return the neighbours; all others in step 1 and while there are no neighbours."""
+    def _sample_neighbours(self, me: Me) -> tuple[int, ...]:
+        """Step 2: draw among the neighbours; among all others if there are none."""
         neighbours = self.neighbours()
-        exploring = me.round <= self.exploration_rounds
-        return me.others if exploring or not len(neighbours) else neighbours
+        if len(neighbours):
+            return sample_uniformly(me.rng, neighbours, self.later_fetches)
+        return sample_others(me, self.later_fetches)
+
+    def neighbours(self) -> Peers:
+        """Return the peers selected more often than chance: count > |history| / |sampled|."""
+        counts = self.num_selected.counts
+        expected = int(counts.sum()) / max(len(self.num_sampled.peers), 1)
+        return self.num_selected.peers[counts > expected]
 
     def estimates(self, me: Me) -> Estimates:
         """Return the share of its samplings in which each peer was selected."""
-        probabilities = uniform_probabilities(me.others, self._candidates(me))
-        known = np.isin(me.others, np.flatnonzero(self.num_sampled))
-        peers = me.others[known]
-        # Selected peers were sampled, so only num_selected can be the shorter array.
-        missing = len(self.num_sampled) - len(self.num_selected)
-        selected = np.pad(self.num_selected, (0, missing))
+        neighbours = self.neighbours()
+        is_exploring = me.round <= self.exploration_rounds or not len(neighbours)
+        drawn = me.num_others if is_exploring else np.count_nonzero(me.is_other(neighbours))
+        peers = self.num_sampled.peers[me.is_other(self.num_sampled.peers)]
+        is_drawn = is_exploring | np.isin(peers, neighbours)
         return Estimates(
             peers,
-            selected[peers] / self.num_sampled[peers],
+            self.num_selected.of(peers) / self.num_sampled.of(peers),
             np.ones(len(peers), dtype=bool),
-            np.exp(probabilities.log_probabilities[known]),
+            np.where(is_drawn, np.exp(-np.log(max(drawn, 1))), 0.0),
         )
 
     def asks_for_scores(self) -> bool:
@@ -152,23 +149,3 @@ class PENS(Strategy):
         """Refuse more samples than there are others, and more selected than sampled."""
         super().check(num_peers)
         check_samples(self.samples, self.fetches, num_peers)
-
-
-def add_counts(counts: npt.NDArray[np.int64], peers: tuple[int, ...]) -> npt.NDArray[np.int64]:
-    """Return the counts with each of the peers counted once more, extended if necessary.
-
-    Parameters
-    ----------
-    counts
-        One count per peer, (n,).
-    peers
-        The peers to count.
-
-    Examples
-    --------
-    >>> add_counts(np.array([2, 0]), (0, 3))
-    array([3, 0, 0, 1])
-    """
-    more = np.bincount(np.array(peers, np.int64), minlength=len(counts))
-    more[: len(counts)] += counts
-    return more

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from coterie.strategies.parts.finetuning import train
 from coterie.strategies.parts.merging import federated_average
-from coterie.strategies.parts.sampling import sample_uniformly
+from coterie.strategies.parts.unlisted_peers import sample_others
 from coterie.strategies.requests import Depth, Fetch, Merge, Plan
 from coterie.strategies.strategy import Me, Strategy
 
@@ -45,6 +45,6 @@ class Random(Strategy):
 
     def round(self, me: Me) -> Plan:
         """Sample uniformly, fetch, average by number of samples, train."""
-        offers = yield Fetch(sample_uniformly(me.rng, me.others, self.fetches))
+        offers = yield Fetch(sample_others(me, self.fetches))
         yield Merge(federated_average(me, offers))
         yield from train(finetune=self.finetune, depth=self.depth)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coterie.strategies.parts.merging import normalise
-from coterie.strategies.parts.sampling import sample_uniformly
+from coterie.strategies.parts.unlisted_peers import sample_others
 from coterie.strategies.requests import AskScore, Fetch, Merge, Metric, Plan, Train
 from coterie.strategies.strategy import Me, Strategy
 
@@ -47,7 +47,7 @@ class RandomWeighted(Strategy):
 
     def round(self, me: Me) -> Plan:
         """Sample, ask for accuracies, fetch, merge in proportion to them, train."""
-        sampled = sample_uniformly(me.rng, me.others, self.fetches)
+        sampled = sample_others(me, self.fetches)
         accuracies = yield AskScore(sampled, "accuracy")
         offers = yield Fetch(tuple(accuracies))
         amounts = {offer.peer: accuracies[offer.peer] for offer in offers}

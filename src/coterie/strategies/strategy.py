@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,18 +21,33 @@ from coterie.errors import ConfigError
 from coterie.strategies.options import Configurable
 from coterie.strategies.requests import Message, Metric, PeerId, Plan, Range
 
+MOST_LISTED = 4096
+"""The number of known peers up to which each peer lists all others, as arrays of its own.
+
+In larger networks a peer lists only the peers that it knows something about. Otherwise the memory
+and the time of each peer would grow with the number of peers.
+"""
+Peers: TypeAlias = npt.NDArray[np.int64]
+
 
 @dataclass(frozen=True)
 class GroundTruth:
     """The true cluster of each peer in this round: (K,) integers."""
 
-    clusters: npt.NDArray[np.int64]
+    clusters: Peers
 
-    def members(self, peer: PeerId) -> npt.NDArray[np.int64]:
+    def members(self, peer: PeerId) -> Peers:
         """Return the other peers of this peer's true cluster."""
-        same = self.clusters == self.clusters[peer]
-        same[peer] = False
-        return np.flatnonzero(same)
+        everyone = self._members[int(self.clusters[peer])]
+        others: Peers = everyone[everyone != peer]
+        return others
+
+    @cached_property
+    def _members(self) -> dict[int, Peers]:
+        """The peers of each cluster, ascending; found once for all peers."""
+        in_order = np.argsort(self.clusters, kind="stable")
+        names, starts = np.unique(self.clusters[in_order], return_index=True)
+        return dict(zip(names.tolist(), np.split(in_order, starts[1:]), strict=True))
 
 
 @dataclass(frozen=True)
@@ -43,8 +58,8 @@ class Me:
     """The peer's own number (i in the papers)."""
     round: int
     """The round t; the first is 1."""
-    known: npt.NDArray[np.int64]
-    """All peers with a known address, perhaps including the peer itself."""
+    known: Peers
+    """All peers with a known address, ascending, perhaps including the peer itself."""
     num_samples: int
     """Number of training samples of the peer (n_i in FedAvg)."""
     rng: np.random.Generator
@@ -54,14 +69,50 @@ class Me:
     validation_score: float = float("nan")
     """Score of the peer's published model on its validation data, such as its accuracy."""
 
+    @property
+    def others(self) -> Peers:
+        """All peers that can be asked: the known ones without the peer itself.
+
+        In a network of more than `MOST_LISTED` peers the array is made again at each use: if every
+        peer kept one, they would fill the memory.
+        """
+        return self._others if self.lists_all_others else self._list_others()
+
+    @property
+    def lists_all_others(self) -> bool:
+        """Whether the network is small enough to list all others, see `MOST_LISTED`."""
+        return len(self.known) <= MOST_LISTED
+
+    @property
+    def num_others(self) -> int:
+        """The number of peers that can be asked."""
+        return len(self.known) - len(self.places_in_known(np.array([self.peer])))
+
+    def is_other(self, peers: Peers) -> npt.NDArray[np.bool_]:
+        """Return which of some numbers are those of peers that can be asked, (n,)."""
+        is_known = self._is_known(peers, self.known.searchsorted(peers))
+        return np.asarray(is_known & (peers != self.peer))
+
+    def places_in_known(self, peers: Peers) -> Peers:
+        """Return the places of peers in `known`, (n,); peers that are not known are left out."""
+        places = self.known.searchsorted(peers)
+        return places[self._is_known(peers, places)]
+
+    def _is_known(self, peers: Peers, places: Peers) -> npt.NDArray[np.bool_]:
+        if not len(self.known):
+            return np.zeros(len(peers), dtype=bool)
+        return np.asarray(self.known.take(places, mode="clip") == peers)
+
     @cached_property
-    def others(self) -> npt.NDArray[np.int64]:
-        """All peers that can be asked: the known ones without the peer itself."""
-        others: npt.NDArray[np.int64] = self.known[self.known != self.peer]
+    def _others(self) -> Peers:
+        return self._list_others()
+
+    def _list_others(self) -> Peers:
+        others: Peers = self.known[self.known != self.peer]
         return others
 
     @property
-    def true_cluster(self) -> npt.NDArray[np.int64]:
+    def true_cluster(self) -> Peers:
         """The other peers of the peer's true cluster; only yardsticks may read it."""
         return require_ground_truth(self.truth).members(self.peer)
 
@@ -77,7 +128,7 @@ def require_ground_truth(truth: GroundTruth | None) -> GroundTruth:
 class Estimates:
     """What a peer knows about n other peers; every array is (n,). Written as `beliefs` in files."""
 
-    peers: npt.NDArray[np.int64]
+    peers: Peers
     similarities: npt.NDArray[np.float64]
     """In the strategy's own measure; higher is more similar."""
     measured: npt.NDArray[np.bool_]
@@ -131,7 +182,7 @@ class Strategy(Configurable):
         """Whether the strategy asks for `AskScore`; a real peer then also answers it to others."""
         return False
 
-    def neighbours(self) -> npt.NDArray[np.int64] | None:
+    def neighbours(self) -> Peers | None:
         """Return the peers held to be similar, for the records; None: there is no such list."""
         return None
 

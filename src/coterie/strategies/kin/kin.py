@@ -23,9 +23,11 @@ from coterie.strategies.kin.paired_test import (
     has_increased,
     is_worse,
 )
+from coterie.strategies.kin.sample_similar_first import sample_similar_first
 from coterie.strategies.options import SAVED_AS
 from coterie.strategies.parts.finetuning import finetuning
 from coterie.strategies.parts.merging import federated_average
+from coterie.strategies.parts.unlisted_peers import divide_others
 from coterie.strategies.requests import (
     Fetch,
     Merge,
@@ -144,8 +146,8 @@ class Kin(Strategy):
 
     def _update_evidence(self, me: Me, mine: Losses, reports: Mapping[int, float]) -> None:
         """Age the evidence and record reports; forget it all if the own loss has jumped."""
-        rounds_to_meet_all = max(len(me.others) / max(self.fetches, 1), 1.0)
-        self.evidence.start_round(me, rounds_to_meet_all, len(mine))
+        rounds_to_meet_all = max(me.num_others / max(self.fetches, 1), 1.0)
+        self.evidence.start_round(rounds_to_meet_all, len(mine))
         self.evidence.record_reports(me, reports, self.tested)
         # A jump means that the data have changed, so earlier results say nothing.
         if len(self.losses) and has_increased(mine, self.losses):
@@ -158,12 +160,15 @@ class Kin(Strategy):
         Among the drawn, and among the others, peers are drawn in proportion to P_j. So unknown
         peers are explored, as in Thompson sampling.
         """
-        probabilities = self.evidence.similarity_probabilities(me.others)
-        is_drawn = me.rng.random(len(probabilities)) < probabilities
-        # A weighted draw without replacement: the highest ln(u)/P (Efraimidis, Spirakis 2006).
-        keys = np.log(1 - me.rng.random(len(probabilities))) / probabilities
-        order = np.lexsort((-keys, ~is_drawn))
-        return tuple(me.others[order[: self.fetches]].tolist())
+        peers, rest = divide_others(me, self.evidence.peers)
+        return sample_similar_first(
+            me.rng,
+            peers,
+            self.evidence.similarity_probabilities(peers),
+            self.fetches,
+            rest,
+            self.evidence.share_of_similar(),
+        )
 
     def _test(self, mine: Losses, theirs: Mapping[int, Losses]) -> Generator[Request, Any, Results]:
         """Return q_k: the lower result of the tests against the own model and the best fetched."""
@@ -208,11 +213,12 @@ class Kin(Strategy):
 
     def estimates(self, me: Me) -> Estimates:
         """Return the test results; there is no probability of a single draw."""
-        results = self.evidence.test_results(me.others)
-        (known,) = np.nonzero(~np.isnan(results))
+        peers = self.evidence.peers[me.is_other(self.evidence.peers)]
+        results = self.evidence.test_results(peers)
+        known = ~np.isnan(results)
         return Estimates(
-            me.others[known],
+            peers[known],
             results[known],
-            self.evidence.is_own_result(me.others[known]),
-            np.full(len(known), np.nan),
+            self.evidence.is_own_result(peers[known]),
+            np.full(np.count_nonzero(known), np.nan),
         )

@@ -11,11 +11,15 @@ sampling sequences without replacement", 2019.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+from coterie.strategies.parts.unlisted_peers import NO_PEERS, UnlistedPeers, draw_smallest
+from coterie.strategies.strategy import Peers
 
 Unseen: TypeAlias = Literal["zero", "epsilon"]
 EPSILON = 1e-6
@@ -57,6 +61,10 @@ class SamplingProbabilities:
         Numbers of peers, (n,).
     log_probabilities
         ln p_i of each, (n,); −∞ is never drawn before all others.
+    rest
+        Further peers, with equal probabilities.
+    log_rest
+        ln p_i of each of them.
 
     Examples
     --------
@@ -65,8 +73,10 @@ class SamplingProbabilities:
     (1, 2)
     """
 
-    peers: npt.NDArray[np.int64]
+    peers: Peers
     log_probabilities: npt.NDArray[np.float64]
+    rest: UnlistedPeers = NO_PEERS
+    log_rest: float = -math.inf
 
     def sample(self, rng: np.random.Generator, count: int) -> tuple[int, ...]:
         """Draw `count` distinct peers, or all if there are fewer, without replacement.
@@ -75,12 +85,18 @@ class SamplingProbabilities:
         where probabilities are too small for floating-point numbers.
         """
         keys = self.log_probabilities + rng.gumbel(size=len(self.peers))
-        return tuple(int(self.peers[place]) for place in np.argsort(-keys, kind="stable")[:count])
+        peers = self.peers
+        if len(self.rest):
+            # Gumbel noise is −ln of an exponential value: only the largest keys can win.
+            largest = self.log_rest - np.log(draw_smallest(rng, len(self.rest), count))
+            keys = np.concatenate([keys, largest])
+            peers = np.concatenate([peers, self.rest.draw(rng, count)])
+        return tuple(peers[np.argsort(-keys, kind="stable")[:count]].tolist())
 
     def log_probability(self, peer: int) -> float:
         """Return ln p_i(peer)."""
-        (place,) = np.flatnonzero(self.peers == peer)
-        return float(self.log_probabilities[place])
+        places = np.flatnonzero(self.peers == peer)
+        return float(self.log_probabilities[places[0]]) if len(places) else self.log_rest
 
 
 def uniform_probabilities(
@@ -107,10 +123,11 @@ def uniform_probabilities(
 
 
 def softmax_probabilities(
-    peers: npt.NDArray[np.int64],
+    peers: Peers,
     similarities: npt.NDArray[np.float64],
     tau: float,
     unseen: Unseen = "zero",
+    rest: UnlistedPeers = NO_PEERS,
 ) -> SamplingProbabilities:
     """Return p_i = softmax(τ·s_i) over peers; uniform if no similarity is known.
 
@@ -126,6 +143,8 @@ def softmax_probabilities(
         Peers of unknown similarity. "zero" gives them s = 0 inside the softmax (Listo Zec et al.).
         "epsilon" leaves them out, then adds 1e-6 to all and renormalises (Hagander,
         Ihre-Thomason).
+    rest
+        Further peers of unknown similarity.
 
     Examples
     --------
@@ -135,18 +154,28 @@ def softmax_probabilities(
     array([0.909, 0.045, 0.045])
     """
     unknown = np.isnan(similarities)
-    if len(peers) == 0 or unknown.all():
-        return SamplingProbabilities(peers, np.full(len(peers), -np.log(max(len(peers), 1))))
+    if unknown.all():
+        each = -np.log(max(len(peers) + len(rest), 1))
+        return SamplingProbabilities(peers, np.full(len(peers), each), rest, each)
     with np.errstate(over="ignore"):
         scaled = np.clip(tau * np.where(unknown, 0.0, similarities), -LARGEST, LARGEST)
     if unseen == "zero":
-        return SamplingProbabilities(peers, _log_softmax(scaled))
-    known = _log_softmax(np.where(unknown, -np.inf, scaled))
+        known, zero = _log_softmax(scaled, len(rest))
+        return SamplingProbabilities(peers, known, rest, zero)
+    known, _ = _log_softmax(np.where(unknown, -np.inf, scaled), 0)
     raised = np.exp(known) + EPSILON
-    return SamplingProbabilities(peers, np.log(raised / raised.sum()))
+    total = raised.sum() + len(rest) * EPSILON
+    return SamplingProbabilities(peers, np.log(raised / total), rest, np.log(EPSILON / total))
 
 
-def _log_softmax(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return log softmax; the maximum is subtracted so that nothing overflows."""
-    shifted = values - values.max()
-    return np.asarray(shifted - np.log(np.exp(shifted).sum()))
+def _log_softmax(
+    values: npt.NDArray[np.float64], num_zeros: int
+) -> tuple[npt.NDArray[np.float64], float]:
+    """Return log softmax of values, (n,), and of each of a number of further values of 0."""
+    # The maximum is subtracted so that nothing overflows.
+    highest = max(values.max(), 0.0) if num_zeros else values.max()
+    shifted = values - highest
+    total = np.exp(shifted).sum()
+    if num_zeros:
+        total += num_zeros * np.exp(-highest)
+    return shifted - np.log(total), float(-highest - np.log(total))

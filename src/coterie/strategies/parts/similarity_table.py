@@ -14,16 +14,19 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from coterie.strategies.parts.peer_rows import PeerRows, Rows
 from coterie.strategies.parts.sampling import SamplingProbabilities
 from coterie.strategies.parts.similarity import LARGEST
 from coterie.strategies.requests import PEERS, Message, Offer
-from coterie.strategies.strategy import Estimates, Me
+from coterie.strategies.strategy import Estimates, Me, Peers
 
 Values: TypeAlias = npt.NDArray[np.float64]
 SIMILARITIES = "similarities"
 RANGES = {SIMILARITIES: (-LARGEST, LARGEST)}
 """The range of similarities in messages."""
 Hops: TypeAlias = Literal["two", "any"]
+_UNKNOWN = np.array((np.nan, np.nan), [("measured", np.float64), ("estimated", np.float64)])
+_SAVED_NAMES = {name: name for name in ("measured", "estimated")}
 
 
 class SimilarityTable:
@@ -48,15 +51,18 @@ class SimilarityTable:
     """
 
     def __init__(self) -> None:
-        self._measured: Values = np.zeros(0)
-        self._estimated: Values = np.zeros(0)
+        self._rows = PeerRows(_UNKNOWN)
+
+    @property
+    def peers(self) -> Peers:
+        """The peers of known similarity, (n,), ascending."""
+        return self._rows.peers
 
     def record_scores(self, scores: Mapping[int, float]) -> None:
         """Record {peer: similarity} that this peer measured itself."""
-        self._extend(max(scores, default=-1))
-        for peer, score in scores.items():
-            self._measured[peer] = score
-            self._estimated[peer] = np.nan
+        places = self._rows.list_peers(np.array(list(scores), np.int64))
+        self._rows.values["measured"][places] = list(scores.values())
+        self._rows.values["estimated"][places] = np.nan
 
     def record_two_hop_estimates(
         self, me: Me, offers: Iterable[Offer], scores: Mapping[int, float]
@@ -74,27 +80,28 @@ class SimilarityTable:
         scores
             {k: s_i(k)}; tables of peers without a score are ignored.
         """
-        self._extend(_highest(me.known))
-        is_other = np.zeros(len(self._measured), dtype=bool)
-        is_other[me.others] = True
         scored = [offer for offer in offers if offer.peer in scores]
         # The most similar comes last, so that its entries overwrite the others.
-        for offer in sorted(scored, key=lambda offer: scores[offer.peer]):
-            peers, similarities = read_table(offer.message, SIMILARITIES)
-            # Ignore entries about unknown peers and about this peer.
-            within = np.clip(peers, 0, len(is_other) - 1)
-            use = (within == peers) & is_other[within] & np.isfinite(similarities)
-            self._estimated[peers[use]] = similarities[use]
-        self._estimated[~np.isnan(self._measured)] = np.nan
+        scored.sort(key=lambda offer: scores[offer.peer])
+        tables = [read_table(offer.message, SIMILARITIES) for offer in scored]
+        if not tables:
+            return
+        peers = np.concatenate([peers for peers, _ in tables])
+        similarities = np.concatenate([values for _, values in tables])
+        # Ignore entries about unknown peers and about this peer.
+        use = me.is_other(peers) & np.isfinite(similarities)
+        places = self._rows.list_peers(peers[use])
+        values = self._rows.values
+        values["estimated"][places] = similarities[use]
+        values["estimated"][~np.isnan(values["measured"])] = np.nan
 
-    def similarities(self, peers: npt.NDArray[np.int64]) -> Values:
+    def similarities(self, peers: Peers) -> Values:
         """Return s_i(j) of peers, measured or else estimated, (n,); NaN where unknown."""
-        measured = _at(self._measured, peers)
-        return np.where(np.isnan(measured), _at(self._estimated, peers), measured)
+        return _best_known(self._rows.of(peers))
 
-    def is_measured(self, peers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def is_measured(self, peers: Peers) -> npt.NDArray[np.bool_]:
         """Return which of the peers this peer measured itself, (n,)."""
-        return ~np.isnan(_at(self._measured, peers))
+        return np.asarray(~np.isnan(self._rows.of(peers)["measured"]))
 
     def estimates(self, probabilities: SamplingProbabilities) -> Estimates:
         """Return what is known about the peers of a distribution, with the probability of each."""
@@ -106,40 +113,24 @@ class SimilarityTable:
 
     def message(self, hops: Hops) -> Message:
         """Return the table for other peers: measurements ("two"), or estimates too ("any")."""
-        all_peers = np.arange(len(self._measured))
-        values = self._measured if hops == "two" else self.similarities(all_peers)
-        known = np.flatnonzero(~np.isnan(values))
-        return {PEERS: known, SIMILARITIES: values[known]}
+        rows = self._rows.values
+        values = rows["measured"] if hops == "two" else _best_known(rows)
+        known = ~np.isnan(values)
+        return {PEERS: self._rows.peers[known], SIMILARITIES: values[known]}
 
     def save(self) -> dict[str, Any]:
         """Return the table as plain data."""
-        return {"measured": self._measured, "estimated": self._estimated}
+        return self._rows.save(_SAVED_NAMES)
 
     def restore(self, saved: Mapping[str, Any]) -> None:
         """Restore what `save` returned."""
-        self._measured = np.array(saved["measured"])
-        self._estimated = np.array(saved["estimated"])
-
-    def _extend(self, highest: int) -> None:
-        missing = highest + 1 - len(self._measured)
-        if missing > 0:
-            unknown = np.full(missing, np.nan)
-            self._measured = np.concatenate([self._measured, unknown])
-            self._estimated = np.concatenate([self._estimated, unknown])
+        self._rows.restore(saved, _SAVED_NAMES)
+        self._rows.keep(~np.isnan(_best_known(self._rows.values)))
 
 
-def _highest(peers: npt.NDArray[np.int64]) -> int:
-    return int(peers.max(initial=-1))
-
-
-def _at(values: Values, peers: npt.NDArray[np.int64]) -> Values:
-    """Return the values of peers; NaN for peers beyond the end, which are still unknown."""
-    if _highest(peers) < len(values):
-        return values[peers]
-    known = peers < len(values)
-    found = np.full(len(peers), np.nan)
-    found[known] = values[peers[known]]
-    return found
+def _best_known(rows: Rows) -> Values:
+    """Return the similarity in each row, measured or else estimated, (n,); NaN if neither."""
+    return np.where(np.isnan(rows["measured"]), rows["estimated"], rows["measured"])
 
 
 def read_table(message: Message, name: str) -> tuple[npt.NDArray[np.int64], Values]:
