@@ -71,6 +71,8 @@ def page(found: Comparison) -> str:
             cpu=kept["cpu"],
             cores=kept["cores"],
             vectors=kept["torch_vectors"],
+            spread=f"{100 * found.largest_spread():.0f} %",
+            peers=COMPARED_PEERS,
             repeats=1 + max(run["repeat"] for run in kept["runs"]),
             limit=kept["limit_seconds"],
         ),

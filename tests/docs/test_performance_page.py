@@ -40,6 +40,8 @@ def test_rates_are_of_the_best_run_and_memory_of_the_median():
     assert found.measured("fluke", 22) == kept.Measured(30, 15, 31)
     assert found.kilobytes_per_peer("fluke", 22) == pytest.approx(21_000 / 20)
     assert found.measured("fluke", 100) is None
+    runs += [run(100, 4, 90), run(100, 3, 90)]
+    assert found.largest_spread() == pytest.approx(0.25)
     assert found.failure("fluke") == "With 100 peers: no memory."
 
 

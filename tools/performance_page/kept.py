@@ -39,18 +39,29 @@ class Comparison:
 
     def measured(self, name: str, peers: int) -> Measured | None:
         """Return the results of a framework; None if it did not finish."""
-        runs = [
+        runs = self._finished(name, peers)
+        if not runs:
+            return None
+        return Measured(
+            max(self._cpu_rates(name, peers)),
+            max(run["peer_rounds"] / run["wall_seconds"] for run in runs),
+            statistics.median(run["peak_megabytes"] for run in runs),
+        )
+
+    def largest_spread(self) -> float:
+        """Return by which share of its best run a framework's worst is slower, with 100 peers."""
+        rates = [self._cpu_rates(name, COMPARED_PEERS) for name in self.names]
+        return max(1 - min(each) / max(each) for each in rates if each)
+
+    def _cpu_rates(self, name: str, peers: int) -> list[float]:
+        return [run["peer_rounds"] / run["cpu_seconds"] for run in self._finished(name, peers)]
+
+    def _finished(self, name: str, peers: int) -> list[dict[str, Any]]:
+        return [
             run
             for run in self._runs
             if (run["framework"], run["peers"]) == (name, peers) and "failed" not in run
         ]
-        if not runs:
-            return None
-        return Measured(
-            max(run["peer_rounds"] / run["cpu_seconds"] for run in runs),
-            max(run["peer_rounds"] / run["wall_seconds"] for run in runs),
-            statistics.median(run["peak_megabytes"] for run in runs),
-        )
 
     def kilobytes_per_peer(self, name: str, peers: int) -> float | None:
         """Return the increase of memory per peer."""

@@ -73,8 +73,9 @@ METHOD = """
 The frameworks ran in turn on one machine ({cpu}, {cores} cores, torch with {vectors}), {repeats}
 times each. The tables have the best run of each. CPU time is that of all processes of a framework,
 without the start and the first round. The machine had other work, so CPU time says more than wall
-time. A run was stopped after {limit} seconds. Memory is the largest sum of the processes'
-proportional shares, the median of the runs.
+time. Even so, a framework's worst run with {peers} peers has a rate up to {spread} below its best.
+A run was stopped after {limit} seconds. Memory is the largest sum of the processes' proportional
+shares, the median of the runs.
 
 `benchmarks/rivals.py` repeats the measurement. It installs each framework into an environment of
 its own. The adapters in `benchmarks/rivals/` are short, so that you can check them:
