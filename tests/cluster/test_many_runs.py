@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import time
 
 import pytest
 from cluster_runs import (
     GATE_ROUND,
     configs_of,
     interrupt_this_process,
-    num_workers,
     results_of,
     scratch_of,
+    wait_until_no_worker_is_left,
     worker_of,
 )
 
@@ -35,7 +34,7 @@ def test_files_are_those_of_the_local_engine(patience, engine):
     assert heard.rounds == {run.folder.name: list(range(9)) for run in there.runs}
     assert sorted(heard.ends) == [run.folder.name for run in there.runs]
     assert there.summaries == here.summaries
-    assert num_workers() == 0
+    wait_until_no_worker_is_left()
 
 
 def test_a_run_whose_worker_is_killed_continues(patience, engine):
@@ -111,11 +110,11 @@ def test_ctrl_c_saves_and_the_local_engine_continues(patience, engine):
     def interrupt(run, round_number):
         if round_number == REACHED:
             interrupt_this_process()
-            patience.open_gate()
+            patience.open_gate_later()
 
     with pytest.raises(Interrupted, match="all runs are saved"):
         patience.run(there, engine, interrupt)
-    assert num_workers() == 0
+    wait_until_no_worker_is_left()
     first = patience.run(there, None).rounds["patient-seed0"][0]
     assert first in (GATE_ROUND, GATE_ROUND + 1)  # no round is computed twice
     patience.run(here, None)
@@ -149,11 +148,7 @@ def test_a_second_ctrl_c_ends_at_once(patience, engine):
     with pytest.raises(Interrupted, match="at once"):
         patience.run(there, engine, interrupt)
     assert not (there.runs[0].folder / "summary.json").exists()
-    # The worker, which still waits for the gate, is gone.
-    deadline = time.monotonic() + 20
-    while num_workers():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until_no_worker_is_left()  # though it still waits for the gate
 
 
 def test_an_error_is_that_of_the_local_engine_and_stops_no_other_run(patience, engine):

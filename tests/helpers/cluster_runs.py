@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -95,6 +97,10 @@ class Patience:
         """Let all runs continue."""
         self.gate.touch()
 
+    def open_gate_later(self) -> None:
+        """Let all runs continue when the workers have surely been asked to stop."""
+        threading.Timer(1.0, self.open_gate).start()
+
 
 def configs_of(*seeds: int, **changes: object) -> Sequence[RunConfig]:
     """Return the configurations of short runs of the strategy."""
@@ -128,6 +134,14 @@ def results_of(experiment: Experiment) -> dict[str, bytes]:
 def interrupt_this_process() -> None:
     """Send Ctrl-C to this process."""
     os.kill(os.getpid(), signal.SIGINT)
+
+
+def wait_until_no_worker_is_left() -> None:
+    """Wait until Ray has ended the workers that were killed."""
+    deadline = time.monotonic() + 20
+    while num_workers():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def num_workers() -> int:
