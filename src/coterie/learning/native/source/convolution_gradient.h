@@ -8,72 +8,7 @@
 #define COTERIE_CONVOLUTION_GRADIENT_H
 
 #include "convolution.h"
-
-/* Add gradient x patch for each entry of a list: `rows` x `width` vectors kept in registers.
- * For weights, the patch is fixed and the entries pick inputs; for inputs, the other way round. */
-#define MOST_REGISTERS 12
-typedef void (*Patch)(float *patch, int64_t patch_line, const float *from, int64_t from_line,
-                      const int32_t *offsets, const float *gradients, int64_t count);
-
-INLINE void add_patches(const int rows, const int width, float *patch, int64_t patch_line,
-                        const float *from, int64_t from_line, const int32_t *offsets,
-                        const float *gradients, int64_t count)
-{
-    /* Unrolled throughout, or the compiler would copy the sums by way of the stack. */
-    vec sum[MOST_REGISTERS];
-#pragma GCC unroll 12
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 12
-        for (int v = 0; v < width; v++)
-            sum[r * width + v] = load(patch + r * patch_line + v * LANES);
-    for (int64_t e = 0; e < count; e++) {
-        const float *at = from + offsets[e];
-        const vec g = all(gradients[e]);
-#pragma GCC unroll 12
-        for (int r = 0; r < rows; r++)
-#pragma GCC unroll 12
-            for (int v = 0; v < width; v++)
-                sum[r * width + v] += g * load(at + r * from_line + v * LANES);
-    }
-#pragma GCC unroll 12
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 12
-        for (int v = 0; v < width; v++)
-            store(patch + r * patch_line + v * LANES, sum[r * width + v]);
-}
-
-#define DEFINE_PATCH(R, V)                                                                  \
-    static void patch_##R##_##V(float *patch, int64_t patch_line, const float *from,        \
-                                int64_t from_line, const int32_t *offsets,                  \
-                                const float *gradients, int64_t count)                      \
-    {                                                                                       \
-        add_patches(R, V, patch, patch_line, from, from_line, offsets, gradients, count);   \
-    }
-#define FOR_ALL_PATCHES(DO)                                                                 \
-    DO(1, 1) DO(2, 1) DO(3, 1) DO(4, 1) DO(5, 1) DO(6, 1) DO(7, 1) DO(8, 1) DO(9, 1)        \
-    DO(10, 1) DO(11, 1) DO(12, 1) DO(1, 2) DO(2, 2) DO(3, 2) DO(4, 2) DO(5, 2) DO(6, 2)     \
-    DO(1, 3) DO(2, 3) DO(3, 3) DO(4, 3) DO(1, 4) DO(2, 4) DO(3, 4) DO(1, 5) DO(2, 5)        \
-    DO(1, 6) DO(2, 6) DO(1, 7) DO(1, 8) DO(1, 9) DO(1, 10) DO(1, 11) DO(1, 12)
-FOR_ALL_PATCHES(DEFINE_PATCH)
-#define NAME_PATCH(R, V) [R][V] = patch_##R##_##V,
-static const Patch PATCHES[MOST_REGISTERS + 1][MOST_REGISTERS + 1] = {FOR_ALL_PATCHES(NAME_PATCH)};
-
-/* Cut a kernel of `rows` x `width` vectors into pieces that fit the registers. */
-INLINE void add_kernel(int64_t rows, int64_t width, float *patch, int64_t patch_line,
-                       const float *from, int64_t from_line, const int32_t *offsets,
-                       const float *gradients, int64_t count)
-{
-    const int64_t wide = width < MOST_REGISTERS ? width : MOST_REGISTERS;
-    const int64_t high = MOST_REGISTERS / wide;
-    for (int64_t r = 0; r < rows; r += high)
-        for (int64_t v = 0; v < width; v += wide) {
-            const int64_t rows_now = rows - r < high ? rows - r : high;
-            const int64_t width_now = width - v < wide ? width - v : wide;
-            PATCHES[rows_now][width_now](patch + r * patch_line + v * LANES, patch_line,
-                                         from + r * from_line + v * LANES, from_line, offsets,
-                                         gradients, count);
-        }
-}
+#include "patches.h"
 
 /* The gradients of a sample's outputs as (position, channel) without the border, zero where the ReLU
  * is dead. */
@@ -136,7 +71,7 @@ static void weight_gradient(Network *n, const Step *s, const uint8_t *window, co
         const vec sum = list_positions(n, s, window, o, room, counts);
         for (int c = 0; c < LANES && o + c < channels; c++) {
             if (s->is.bias >= 0) n->gradient[s->biases + o + c] += sum[c];
-            add_kernel(s->is.kernel[0], s->padded_row / LANES,
+            add_kernel(s->is.kernel[0], s->padded_row,
                        n->gradient + s->weights + (o + c) * next, s->padded_row, x, in_line,
                        n->list_offsets + c * room, n->list_values + c * room, counts[c]);
         }
@@ -170,7 +105,7 @@ static void input_gradient(Network *n, const Step *s, const uint8_t *window, flo
         }
         for (int d = 0; d < num_places; d++)
             if (counts[d])
-                add_kernel(s->is.kernel[0], s->padded_row / LANES,
+                add_kernel(s->is.kernel[0], s->padded_row,
                            dx + s->bases[p] + offset[d], in_line,
                            n->packed + s->weights, s->padded_row, n->list_offsets + d * room,
                            n->list_values + d * room, counts[d]);

@@ -165,8 +165,10 @@ static int reserve_convolution(Network *n, Step *s)
     s->from = ((s->in.pad_height - s->is.padding[0]) * padded_width(&s->in) + s->in.pad_width -
                s->is.padding[1]) * s->in.channels;
     if (s->is_dense) {
-        const int64_t places = is_tiled(s) ? TILE * channels * rounded_up(s->in.channels) : 0;
-        const int64_t turned = is_tiled(s) ? TILE * s->in.channels * rounded_up(channels) : 0;
+        const int64_t places =
+            is_tiled(s) ? TILE * apart_of(channels * rounded_up(s->in.channels)) : 0;
+        const int64_t turned =
+            is_tiled(s) ? TILE * apart_of(s->in.channels * rounded_up(channels)) : 0;
         s->kernels = reserve(n, places);
         s->flipped = reserve(n, most(s->num_weights, turned));
         return s->kernels && s->flipped;
@@ -177,7 +179,8 @@ static int reserve_convolution(Network *n, Step *s)
     s->windows = reserve(n, bytes);
     s->bases = reserve(n, rounded_up(positions));
     s->dx = reserve(n, size);
-    s->kernels = reserve(n, is_winograd(s) ? TILE * channels * rounded_up(s->in.channels) : 0);
+    s->kernels =
+        reserve(n, is_winograd(s) ? TILE * apart_of(channels * rounded_up(s->in.channels)) : 0);
     if (!s->window || !s->windows || !s->bases || !s->inputs || !s->dx || !s->kernels) return 0;
     for (int64_t p = 0; p < positions; p++)
         s->bases[p] = (int32_t)input_of(s, p / s->out.width, p % s->out.width);
@@ -205,7 +208,7 @@ static int reserve_step(Network *n, Step *s)
 /* One set of scratch memory, as large as the largest step needs. */
 static int reserve_scratch(Network *n)
 {
-    int64_t samples = 0, values = 0, inputs = 0, live = 0, list = 0, tiles = 0, products = 0;
+    int64_t samples = 0, values = 0, inputs = 0, live = 0, list = 0, tiles = 0;
     int64_t spare = 0, bordered = 0, sums = 0, dense = 0;
     for (int32_t i = 0; i < n->num_steps; i++) {
         const Step *s = &n->steps[i];
@@ -218,8 +221,8 @@ static int reserve_scratch(Network *n)
         }
         if (s->is.kind != CONVOLUTION) continue;
         if (is_winograd(s) || is_tiled(s)) {
-            tiles = most(tiles, TILE * WINDOW * most(s->in.channels, s->out.channels));
-            products = most(products, TILE * WINDOW * most(s->in.channels, s->out.channels));
+            const int64_t widest = most(s->in.channels, s->out.channels);
+            tiles = most(tiles, TILE * apart_of(WINDOW * widest * LANES));
         }
         if (s->is_dense) {
             dense = most(dense, sample_size(&s->in));
@@ -235,8 +238,8 @@ static int reserve_scratch(Network *n)
         live = most(live, (positions + LANES) * channels);
         list = most(list, most(rounded_up(positions), rounded_up(channels)) + LANES);
     }
-    n->tiles = reserve(n, tiles * LANES);
-    n->products = reserve(n, products * LANES);
+    n->tiles = reserve(n, tiles);
+    n->products = reserve(n, tiles);
     n->samples = reserve(n, samples * LANES);
     n->inputs = reserve(n, dense * LANES);
     n->values = reserve(n, values * LANES);
