@@ -66,13 +66,13 @@ static void weight_gradient(Network *n, const Step *s, const uint8_t *window, co
     const int64_t channels = s->out.channels, next = s->is.kernel[0] * s->padded_row;
     const int64_t in_line = padded_width(&s->in) * s->in.channels;
     const int64_t room = rounded_up(s->out.height * s->out.width) + LANES;
+    const Pieces pieces = pieces_of(s->is.kernel[0], s->padded_row);
     for (int64_t o = 0; o < channels; o += LANES) {
         int64_t counts[LANES];
         const vec sum = list_positions(n, s, window, o, room, counts);
         for (int c = 0; c < LANES && o + c < channels; c++) {
             if (s->is.bias >= 0) n->gradient[s->biases + o + c] += sum[c];
-            add_kernel(s->is.kernel[0], s->padded_row,
-                       n->gradient + s->weights + (o + c) * next, s->padded_row, x, in_line,
+            add_kernel(&pieces, n->gradient + s->weights + (o + c) * next, s->padded_row, x, in_line,
                        n->list_offsets + c * room, n->list_values + c * room, counts[c]);
         }
     }
@@ -87,6 +87,7 @@ static void input_gradient(Network *n, const Step *s, const uint8_t *window, flo
     const int32_t next = (int32_t)(s->is.kernel[0] * s->padded_row);
     const ints lane = {0, 1, 2, 3, 4, 5, 6, 7};
     const int num_places = s->is.pool == 2 ? WINDOW : 1;
+    const Pieces pieces = pieces_of(s->is.kernel[0], s->padded_row);
     int32_t offset[WINDOW];
     window_offsets(s, offset);
     memset(dx, 0, sizeof(float) * (size_t)rounded_up(num_values(&s->in)));
@@ -105,8 +106,7 @@ static void input_gradient(Network *n, const Step *s, const uint8_t *window, flo
         }
         for (int d = 0; d < num_places; d++)
             if (counts[d])
-                add_kernel(s->is.kernel[0], s->padded_row,
-                           dx + s->bases[p] + offset[d], in_line,
+                add_kernel(&pieces, dx + s->bases[p] + offset[d], in_line,
                            n->packed + s->weights, s->padded_row, n->list_offsets + d * room,
                            n->list_values + d * room, counts[d]);
     }

@@ -104,44 +104,52 @@ FOR_WIDE_PATCHES(DEFINE_WIDE_PATCH)
 static const PatchTable WIDE_PATCHES = {FOR_WIDE_PATCHES(NAME_WIDE_PATCH)};
 #endif
 
-/* Cut a kernel of `rows` x `width` vectors of `lanes` floats into pieces of at most `high` x `wide`
- * vectors, which fit the registers. */
-INLINE void add_pieces(const PatchTable patches, int64_t lanes, int64_t high, int64_t wide,
-                       int64_t rows, int64_t width, float *patch, int64_t patch_line,
-                       const float *from, int64_t from_line, const int32_t *offsets,
-                       const float *gradients, int64_t count)
-{
-    for (int64_t r = 0; r < rows; r += high)
-        for (int64_t v = 0; v < width; v += wide) {
-            const int64_t rows_now = rows - r < high ? rows - r : high;
-            const int64_t width_now = width - v < wide ? width - v : wide;
-            patches[rows_now][width_now](patch + r * patch_line + v * lanes, patch_line,
-                                         from + r * from_line + v * lanes, from_line, offsets,
-                                         gradients, count);
-        }
-}
+/* How a kernel is cut into pieces that fit the registers. */
+typedef struct {
+    const PatchTable *patches;
+    int64_t lanes;                 /* of a vector */
+    int64_t rows, width;           /* of the kernel; the width counts vectors */
+    int64_t most_rows, most_width; /* of a piece */
+} Pieces;
 
-/* Add gradient x patch for each entry of a list, to a kernel of `rows` x `row` values; `row` is a
- * multiple of 8. */
-INLINE void add_kernel(int64_t rows, int64_t row, float *patch, int64_t patch_line,
-                       const float *from, int64_t from_line, const int32_t *offsets,
-                       const float *gradients, int64_t count)
+/* The pieces of a kernel of `rows` x `row` values; `row` is a multiple of 8. */
+static Pieces pieces_of(int64_t rows, int64_t row)
 {
-    int64_t width = row / LANES, wide = width < MOST_REGISTERS ? width : MOST_REGISTERS;
-    int64_t high = MOST_REGISTERS / wide;
+    Pieces p = {.patches = &PATCHES,
+                .lanes = LANES,
+                .rows = rows,
+                .width = row / LANES,
+                .most_rows = MOST_REGISTERS,
+                .most_width = MOST_REGISTERS};
+    int64_t registers = MOST_REGISTERS;
 #if HAS_WIDE
     if (has_wide && row % WIDE_LANES == 0) {
-        width = row / WIDE_LANES;
-        wide = width < MOST_WIDE_VECTORS ? width : MOST_WIDE_VECTORS;
-        high = MOST_WIDE_REGISTERS / wide;
-        if (high > MOST_WIDE_ROWS) high = MOST_WIDE_ROWS;
-        add_pieces(WIDE_PATCHES, WIDE_LANES, high, wide, rows, width, patch, patch_line, from,
-                   from_line, offsets, gradients, count);
-        return;
+        p.patches = &WIDE_PATCHES;
+        p.lanes = WIDE_LANES;
+        p.width = row / WIDE_LANES;
+        p.most_rows = MOST_WIDE_ROWS;
+        p.most_width = MOST_WIDE_VECTORS;
+        registers = MOST_WIDE_REGISTERS;
     }
 #endif
-    add_pieces(PATCHES, LANES, high, wide, rows, width, patch, patch_line, from, from_line,
-               offsets, gradients, count);
+    if (p.most_width > p.width) p.most_width = p.width;
+    if (p.most_rows > registers / p.most_width) p.most_rows = registers / p.most_width;
+    return p;
+}
+
+/* Add gradient x patch for each entry of a list. */
+INLINE void add_kernel(const Pieces *p, float *patch, int64_t patch_line, const float *from,
+                       int64_t from_line, const int32_t *offsets, const float *gradients,
+                       int64_t count)
+{
+    for (int64_t r = 0; r < p->rows; r += p->most_rows)
+        for (int64_t v = 0; v < p->width; v += p->most_width) {
+            const int64_t rows = p->rows - r < p->most_rows ? p->rows - r : p->most_rows;
+            const int64_t width = p->width - v < p->most_width ? p->width - v : p->most_width;
+            (*p->patches)[rows][width](patch + r * patch_line + v * p->lanes, patch_line,
+                                       from + r * from_line + v * p->lanes, from_line, offsets,
+                                       gradients, count);
+        }
 }
 
 #endif

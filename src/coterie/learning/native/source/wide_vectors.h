@@ -45,6 +45,7 @@ WIDE_INLINE void part(wide value, float *low, float *high)
     store(low, low_half(value));
     store(high, high_half(value));
 }
+WIDE_INLINE wide wide_square_root(wide x) { return (wide)_mm512_sqrt_ps((__m512)x); }
 /* The larger one; `b` where either is NaN, as with larger(). */
 WIDE_INLINE wide larger_wide(wide a, wide b) { return (wide)_mm512_max_ps((__m512)a, (__m512)b); }
 #else

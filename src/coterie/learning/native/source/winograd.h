@@ -45,33 +45,19 @@ typedef struct {
  * places of a cache. */
 INLINE int64_t apart_of(int64_t count) { return count + WIDE_LANES; }
 
-#define VECTOR vec
 #define WINDOWS 1
 #define TILE_OUTPUTS 3
-#define NAME_OF(name) name##_narrow
-#define HERE static __attribute__((noinline))
-#define HERE_INLINE INLINE
 #define GATHER(at, t, offset) load((at)[t] + (offset))
 #define PUT(value, out, t, offset) store((out)[t] + (offset), value)
-#define READ load
-#define WRITE store
-#define ALL all
-#define LARGER larger
 #define PUT_MAXIMUM(train, relu, four, out, place, t, offset) \
     store_maximum(train, relu, four, (out)[t] + (offset), train ? (place)[t] + (offset) : NULL)
+#include "use_narrow.h"
 #include "tile_steps.h"
-#undef VECTOR
+#include "end_use.h"
 #undef WINDOWS
 #undef TILE_OUTPUTS
-#undef NAME_OF
-#undef HERE
-#undef HERE_INLINE
 #undef GATHER
 #undef PUT
-#undef READ
-#undef WRITE
-#undef ALL
-#undef LARGER
 #undef PUT_MAXIMUM
 
 #if HAS_WIDE
@@ -86,21 +72,15 @@ WIDE_INLINE void put_two_maxima(const int train, int relu, const wide four[WINDO
     _mm_storel_epi64((__m128i *)(place[1] + offset), _mm_unpackhi_epi64(places, places));
 }
 
-#define VECTOR wide
 #define WINDOWS 2
 #define TILE_OUTPUTS 8
-#define NAME_OF(name) name##_wide
-#define HERE WIDE
-#define HERE_INLINE WIDE_INLINE
 #define GATHER(at, t, offset) join((at)[t] + (offset), (at)[(t) + 1] + (offset))
 #define PUT(value, out, t, offset) part(value, (out)[t] + (offset), (out)[(t) + 1] + (offset))
-#define READ load_wide
-#define WRITE store_wide
-#define ALL all_wide
-#define LARGER larger_wide
 #define PUT_MAXIMUM(train, relu, four, out, place, t, offset) \
     put_two_maxima(train, relu, four, (out) + (t), train ? (place) + (t) : NULL, offset)
+#include "use_wide.h"
 #include "tile_steps.h"
+#include "end_use.h"
 #endif
 
 /* Transform a layer's weights, eight input channels at a time: (16, output, input channel). */
