@@ -126,12 +126,12 @@ static void spread_steps(Network *n, const Step *first, const Step *last)
     for (const Step *s = first; s <= last; s++) {
         const int64_t size = rounded_up(num_values(&s->in));
         const int64_t count = s->out.height * s->out.width * s->out.channels;
-        to_samples(s->in.value, 1, s->inputs, size, size);
+        to_samples(s->in.value, s->inputs, size, size);
         if (s->is.pool == 2) bytes_to_samples(s->window, s->windows, rounded_up(count));
     }
     const int64_t size = rounded_up(num_values(&last->out));
-    to_samples(last->out.value, 1, n->values, size, size);
-    to_samples(last->out.gradient, 1, n->gradients, size, size);
+    to_samples(last->out.value, n->values, size, size);
+    to_samples(last->out.gradient, n->gradients, size, size);
 }
 
 /* Add the gradients of convolutions that follow each other, `first` to `last`. */

@@ -189,8 +189,8 @@ static void dense_weight_gradient(Network *n, const Step *s, int64_t num_samples
     const int64_t in_size = sample_size(&s->in), out_size = sample_size(&s->out);
     Entries e;
     e.count = 0;
-    to_samples(s->in.value, 1, n->inputs, in_size, rounded_up(num_values(&s->in)));
-    to_samples(s->out.gradient, 1, n->gradients, out_size, rounded_up(num_values(&s->out)));
+    to_samples(s->in.value, n->inputs, in_size, rounded_up(num_values(&s->in)));
+    to_samples(s->out.gradient, n->gradients, out_size, rounded_up(num_values(&s->out)));
     for (int64_t b = 0; b < num_samples; b++)
         for (int64_t y = 0; y < s->out.height; y++)
             for (int64_t x = 0; x < s->out.width; x++) {

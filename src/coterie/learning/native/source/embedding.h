@@ -43,7 +43,7 @@ static void embedding_backward(Network *n, Step *s, const int32_t *place, int64_
     const int64_t width = s->is.outputs, positions = s->in.channels;
     const int64_t size = rounded_up(s->out.channels);
     const vec share = all(s->is.is_flat ? 1.0f : 1.0f / (float)positions);
-    to_samples(s->out.gradient, 1, n->samples, size, size);
+    to_samples(s->out.gradient, n->samples, size, size);
     for (int64_t b = 0; b < num_samples; b++)
         for (int64_t t = 0; t < positions; t++) {
             const int32_t row = place[t * LANES + b];

@@ -119,7 +119,7 @@ INLINE void weight_rows(const int after, Network *n, const Step *s, const Update
  * takes its step at once, and the gradient never goes to memory. */
 static void linear_weight_gradient(Network *n, const Step *s, const Update *update)
 {
-    to_samples(s->in.value, 1, n->samples, s->padded_row, s->padded_row);
+    to_samples(s->in.value, n->samples, s->padded_row, s->padded_row);
     if (!update) {
         weight_rows(ADD_GRADIENT, n, s, NULL);
         return;

@@ -12,7 +12,7 @@
 #ifndef COTERIE_NETWORK_H
 #define COTERIE_NETWORK_H
 
-#include "vectors.h"
+#include "layouts.h"
 
 enum Kind {
     CONVOLUTION = 1, LINEAR, MAX_POOL, AVERAGE_POOL, RELU, DROPOUT,

@@ -46,6 +46,27 @@ WIDE_INLINE void part(wide value, float *low, float *high)
     store(high, high_half(value));
 }
 WIDE_INLINE wide wide_square_root(wide x) { return (wide)_mm512_sqrt_ps((__m512)x); }
+/* Transpose 8 x 8 values in the lower halves, and 8 x 8 in the upper ones. */
+WIDE_INLINE void transpose_halves(const wide row[LANES], wide column[LANES])
+{
+    const __m512i lower = _mm512_set_epi64(13, 12, 5, 4, 9, 8, 1, 0);
+    const __m512i upper = _mm512_set_epi64(15, 14, 7, 6, 11, 10, 3, 2);
+    __m512 pair[8], quad[8];
+    for (int i = 0; i < 8; i += 2) {
+        pair[i] = _mm512_unpacklo_ps((__m512)row[i], (__m512)row[i + 1]);
+        pair[i + 1] = _mm512_unpackhi_ps((__m512)row[i], (__m512)row[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4)
+        for (int j = 0; j < 2; j++) {
+            quad[i + 2 * j] = _mm512_shuffle_ps(pair[i + j], pair[i + j + 2], 0x44);
+            quad[i + 2 * j + 1] = _mm512_shuffle_ps(pair[i + j], pair[i + j + 2], 0xEE);
+        }
+    for (int i = 0; i < 4; i++) {
+        const __m512d one = (__m512d)quad[i], other = (__m512d)quad[i + 4];
+        column[i] = (wide)_mm512_permutex2var_pd(one, lower, other);
+        column[i + 4] = (wide)_mm512_permutex2var_pd(one, upper, other);
+    }
+}
 /* The larger one; `b` where either is NaN, as with larger(). */
 WIDE_INLINE wide larger_wide(wide a, wide b) { return (wide)_mm512_max_ps((__m512)a, (__m512)b); }
 #else
