@@ -7,7 +7,7 @@
 #ifndef COTERIE_CONVOLUTION_GRADIENT_H
 #define COTERIE_CONVOLUTION_GRADIENT_H
 
-#include "convolution.h"
+#include "lists.h"
 #include "patches.h"
 
 /* The gradients of a sample's outputs as (position, channel) without the border, zero where the ReLU
@@ -24,40 +24,7 @@ static void live_gradients(Network *n, const Step *s, const float *value, const 
             store(n->live + to + i, s->is.relu ? choose(dead, all(0), g) : g);
         }
     }
-    memset(n->live + s->out.height * count, 0, sizeof(float) * (size_t)(LANES * s->out.channels));
-}
-
-/* For eight channels, list the positions with a gradient, `room` entries for each channel; return
- * the sums of their gradients. */
-INLINE vec list_positions(Network *n, const Step *s, const uint8_t *window, int64_t channel,
-                          int64_t room, int64_t counts[LANES])
-{
-    const int64_t channels = s->out.channels, positions = s->out.height * s->out.width;
-    int32_t offset[WINDOW];
-    window_offsets(s, offset);
-    const ints right = all_ints(offset[1]), down = all_ints(offset[2]);
-    vec sum = all(0);
-    for (int c = 0; c < LANES; c++) counts[c] = 0;
-    for (int64_t p = 0; p < positions; p += LANES) {
-        const int64_t at = p * channels + channel;
-        uint8_t places[LANES * LANES];
-        vec row[LANES], gradient[LANES];
-        for (int i = 0; i < LANES; i++) row[i] = load(n->live + at + i * channels);
-        for (int i = 0; i < LANES; i++) sum += row[i];
-        transpose(row, gradient);
-        if (s->is.pool == 2) transpose_bytes(window + at, channels, places, LANES);
-        for (int c = 0; c < LANES; c++) {
-            ints offsets = load_ints(s->bases + p);
-            if (s->is.pool == 2) {
-                const ints place = load_bytes(places + c * LANES);
-                offsets += (-(place & 1) & right) + (-(place >> 1) & down);
-            }
-            counts[c] += compress((ints)(gradient[c] != all(0)), gradient[c], offsets,
-                                  n->list_values + c * room + counts[c],
-                                  n->list_offsets + c * room + counts[c]);
-        }
-    }
-    return sum;
+    memset(n->live + s->out.height * count, 0, sizeof(float) * (size_t)(WIDE_LANES * s->out.channels));
 }
 
 /* dW and db of one sample: for each channel, the positions with a gradient pick patches of x. */
@@ -69,7 +36,7 @@ static void weight_gradient(Network *n, const Step *s, const uint8_t *window, co
     const Pieces pieces = pieces_of(s->is.kernel[0], s->padded_row);
     for (int64_t o = 0; o < channels; o += LANES) {
         int64_t counts[LANES];
-        const vec sum = list_positions(n, s, window, o, room, counts);
+        const vec sum = lists_of_positions(n, s, window, o, room, counts);
         for (int c = 0; c < LANES && o + c < channels; c++) {
             if (s->is.bias >= 0) n->gradient[s->biases + o + c] += sum[c];
             add_kernel(&pieces, n->gradient + s->weights + (o + c) * next, s->padded_row, x, in_line,
@@ -82,29 +49,16 @@ static void weight_gradient(Network *n, const Step *s, const uint8_t *window, co
  * and has a gradient, pick kernels to add there. */
 static void input_gradient(Network *n, const Step *s, const uint8_t *window, float *dx)
 {
-    const int64_t channels = s->out.channels, room = rounded_up(channels) + LANES;
+    const int64_t room = rounded_up(s->out.channels) + LANES;
     const int64_t in_line = padded_width(&s->in) * s->in.channels;
-    const int32_t next = (int32_t)(s->is.kernel[0] * s->padded_row);
-    const ints lane = {0, 1, 2, 3, 4, 5, 6, 7};
-    const int num_places = s->is.pool == 2 ? WINDOW : 1;
     const Pieces pieces = pieces_of(s->is.kernel[0], s->padded_row);
     int32_t offset[WINDOW];
     window_offsets(s, offset);
     memset(dx, 0, sizeof(float) * (size_t)rounded_up(num_values(&s->in)));
     for (int64_t p = 0; p < s->out.height * s->out.width; p++) {
-        int64_t counts[WINDOW] = {0};
-        for (int64_t o = 0; o < channels; o += LANES) {
-            const vec g = load(n->live + p * channels + o);
-            const ints live = (ints)(g != all(0)) & (lane < all_ints((int32_t)(channels - o)));
-            const ints weights = (lane + all_ints((int32_t)o)) * next;
-            ints place = all_ints(0);
-            if (num_places > 1) place = load_bytes(window + p * channels + o);
-            for (int d = 0; d < num_places; d++)
-                counts[d] += compress(live & (place == all_ints(d)), g, weights,
-                                      n->list_values + d * room + counts[d],
-                                      n->list_offsets + d * room + counts[d]);
-        }
-        for (int d = 0; d < num_places; d++)
+        int64_t counts[WINDOW];
+        lists_of_channels(n, s, window, p, room, counts);
+        for (int d = 0; d < WINDOW; d++)
             if (counts[d])
                 add_kernel(&pieces, dx + s->bases[p] + offset[d], in_line,
                            n->packed + s->weights, s->padded_row, n->list_offsets + d * room,

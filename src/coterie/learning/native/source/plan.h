@@ -160,8 +160,8 @@ static int reserve_convolution(Network *n, Step *s)
 {
     const int64_t channels = s->out.channels, positions = s->out.height * s->out.width;
     const int64_t size = rounded_up(num_values(&s->in));
-    /* A byte for each of eight samples; lists read up to eight positions at a time. */
-    const int64_t bytes = 2 * rounded_up(positions * channels) + 2 * channels;
+    /* A byte for each of eight samples; lists read up to 16 positions at a time. */
+    const int64_t bytes = 2 * rounded_up(positions * channels) + 4 * channels;
     s->from = ((s->in.pad_height - s->is.padding[0]) * padded_width(&s->in) + s->in.pad_width -
                s->is.padding[1]) * s->in.channels;
     if (s->is_dense) {
@@ -177,7 +177,7 @@ static int reserve_convolution(Network *n, Step *s)
     s->num_windows = bytes * (int64_t)sizeof(float);
     s->window = reserve(n, bytes * n->num_groups);
     s->windows = reserve(n, bytes);
-    s->bases = reserve(n, rounded_up(positions));
+    s->bases = reserve(n, positions + WIDE_LANES);
     s->dx = reserve(n, size);
     s->kernels =
         reserve(n, is_winograd(s) ? TILE * apart_of(channels * rounded_up(s->in.channels)) : 0);
@@ -235,7 +235,7 @@ static int reserve_scratch(Network *n)
         const int64_t positions = s->out.height * s->out.width, channels = s->out.channels;
         values = most(values, sample_size(&s->out));
         inputs = most(inputs, rounded_up(num_values(&s->in)));
-        live = most(live, (positions + LANES) * channels);
+        live = most(live, (positions + WIDE_LANES) * channels);
         list = most(list, most(rounded_up(positions), rounded_up(channels)) + LANES);
     }
     n->tiles = reserve(n, tiles);
