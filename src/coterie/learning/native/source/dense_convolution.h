@@ -10,7 +10,7 @@
 
 #include "convolution_gradient.h"
 #include "dense_sums.h"
-#include "dense_tiles.h"
+#include "tiled_gradient.h"
 
 static void dense_forward(const Network *n, const Step *s)
 {
@@ -167,10 +167,6 @@ static void add_entries(Network *n, const Step *s, const Entries *e)
     }
 }
 
-/* The values from one sample to the next: not a power of two, or all eight would share the same
- * places of a cache. */
-static int64_t sample_size(const Tensor *t) { return rounded_up(num_values(t)) + 2 * LANES; }
-
 static void dense_bias_gradient(Network *n, const Step *s)
 {
     for (int64_t o = 0; o < s->out.channels; o++) {
@@ -184,13 +180,11 @@ static void dense_bias_gradient(Network *n, const Step *s)
     }
 }
 
-static void dense_weight_gradient(Network *n, const Step *s, int64_t num_samples)
+static void direct_weight_gradient(Network *n, const Step *s, int64_t num_samples)
 {
     const int64_t in_size = sample_size(&s->in), out_size = sample_size(&s->out);
     Entries e;
     e.count = 0;
-    to_samples(s->in.value, n->inputs, in_size, rounded_up(num_values(&s->in)));
-    to_samples(s->out.gradient, n->gradients, out_size, rounded_up(num_values(&s->out)));
     for (int64_t b = 0; b < num_samples; b++)
         for (int64_t y = 0; y < s->out.height; y++)
             for (int64_t x = 0; x < s->out.width; x++) {
@@ -202,6 +196,15 @@ static void dense_weight_gradient(Network *n, const Step *s, int64_t num_samples
             }
     if (e.count) add_entries(n, s, &e);
     clear_padding(n, s);
+}
+
+static void dense_weight_gradient(Network *n, const Step *s, int64_t num_samples)
+{
+    const int64_t in_size = sample_size(&s->in), out_size = sample_size(&s->out);
+    to_samples(s->in.value, n->inputs, in_size, rounded_up(num_values(&s->in)));
+    to_samples(s->out.gradient, n->gradients, out_size, rounded_up(num_values(&s->out)));
+    if (is_tiled(s)) tiled_weight_gradient(n, s, num_samples);
+    else direct_weight_gradient(n, s, num_samples);
     if (s->is.bias >= 0) dense_bias_gradient(n, s);
 }
 

@@ -209,7 +209,7 @@ static int reserve_step(Network *n, Step *s)
 static int reserve_scratch(Network *n)
 {
     int64_t samples = 0, values = 0, inputs = 0, live = 0, list = 0, tiles = 0;
-    int64_t spare = 0, bordered = 0, sums = 0, dense = 0;
+    int64_t spare = 0, bordered = 0, sums = 0, dense = 0, tile_sums = 0;
     for (int32_t i = 0; i < n->num_steps; i++) {
         const Step *s = &n->steps[i];
         if (s->is.kind == LINEAR) samples = most(samples, s->padded_row);
@@ -221,7 +221,8 @@ static int reserve_scratch(Network *n)
         }
         if (s->is.kind != CONVOLUTION) continue;
         if (is_winograd(s) || is_tiled(s)) {
-            const int64_t widest = most(s->in.channels, s->out.channels);
+            const int64_t widest = wide_up(most(s->in.channels, s->out.channels));
+            if (is_tiled(s)) tile_sums = most(tile_sums, num_tile_sums(s));
             tiles = most(tiles, TILE * apart_of(WINDOW * widest * LANES));
         }
         if (s->is_dense) {
@@ -240,6 +241,7 @@ static int reserve_scratch(Network *n)
     }
     n->tiles = reserve(n, tiles);
     n->products = reserve(n, tiles);
+    n->tile_sums = reserve(n, tile_sums);
     n->samples = reserve(n, samples * LANES);
     n->inputs = reserve(n, dense * LANES);
     n->values = reserve(n, values * LANES);
@@ -255,7 +257,7 @@ static int reserve_scratch(Network *n)
     n->gradient = reserve(n, n->num_packed);
     n->first_moment = reserve(n, n->num_packed);
     n->second_moment = reserve(n, n->num_packed);
-    return n->tiles && n->products && n->samples && n->inputs && n->values && n->gradients &&
+    return n->tiles && n->products && n->tile_sums && n->samples && n->inputs && n->values && n->gradients &&
            n->sample_gradient && n->live && n->spare && n->bordered && n->sums && n->list_values && n->list_offsets && n->packed &&
            n->gradient && n->first_moment && n->second_moment;
 }
