@@ -9,3 +9,4 @@
 #undef ALL
 #undef LARGER
 #undef ROOT
+#undef LIVE

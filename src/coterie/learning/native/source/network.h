@@ -110,6 +110,7 @@ typedef struct Network {
     float *live;                   /* gradients of one sample, zero where the ReLU is dead */
     float *spare;                  /* a gradient that is added to another one */
     float *bordered;               /* a gradient within a border of zeros */
+    float *spread;                 /* values of each feature of a batch normalisation, in all lanes */
     double *sums;                  /* of each feature of a batch normalisation: two */
     float *list_values;
     int32_t *list_offsets;

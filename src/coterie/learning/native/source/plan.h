@@ -191,7 +191,7 @@ static int reserve_step(Network *n, Step *s)
 {
     if (s->is.kind == CONVOLUTION) return reserve_convolution(n, s);
     if (s->is.kind == BATCH_NORM) {
-        s->statistics = reserve(n, 5 * s->padded_row);
+        s->statistics = reserve(n, 2 * s->padded_row);
         return s->statistics != NULL;
     }
     if (s->is.kind == EMBEDDING) {
@@ -209,14 +209,14 @@ static int reserve_step(Network *n, Step *s)
 static int reserve_scratch(Network *n)
 {
     int64_t samples = 0, values = 0, inputs = 0, live = 0, list = 0, tiles = 0;
-    int64_t spare = 0, bordered = 0, sums = 0, dense = 0, tile_sums = 0;
+    int64_t spare = 0, bordered = 0, sums = 0, spread = 0, dense = 0, tile_sums = 0;
     for (int32_t i = 0; i < n->num_steps; i++) {
         const Step *s = &n->steps[i];
         if (s->is.kind == LINEAR) samples = most(samples, s->padded_row);
         if (s->is.kind == EMBEDDING) samples = most(samples, rounded_up(s->out.channels) + LANES);
         if (s->adds) spare = most(spare, num_values(&s->in) * n->num_groups);
         if (s->is.kind == BATCH_NORM) {
-            spare = most(spare, 2 * s->padded_row);
+            spread = most(spread, 5 * s->padded_row);
             sums = most(sums, 4 * s->padded_row);
         }
         if (s->is.kind != CONVOLUTION) continue;
@@ -251,6 +251,7 @@ static int reserve_scratch(Network *n)
     n->spare = reserve(n, spare * LANES);
     n->bordered = reserve(n, bordered * LANES);
     n->sums = reserve(n, sums);
+    n->spread = reserve(n, spread * LANES);
     n->list_values = reserve(n, list * LANES);
     n->list_offsets = reserve(n, list * LANES);
     n->packed = reserve(n, n->num_packed);
@@ -258,7 +259,7 @@ static int reserve_scratch(Network *n)
     n->first_moment = reserve(n, n->num_packed);
     n->second_moment = reserve(n, n->num_packed);
     return n->tiles && n->products && n->tile_sums && n->samples && n->inputs && n->values && n->gradients &&
-           n->sample_gradient && n->live && n->spare && n->bordered && n->sums && n->list_values && n->list_offsets && n->packed &&
+           n->sample_gradient && n->live && n->spare && n->bordered && n->sums && n->spread && n->list_values && n->list_offsets && n->packed &&
            n->gradient && n->first_moment && n->second_moment;
 }
 

@@ -9,3 +9,4 @@
 #define ALL all
 #define LARGER larger
 #define ROOT square_root
+#define LIVE keep_live

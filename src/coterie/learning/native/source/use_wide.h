@@ -9,3 +9,4 @@
 #define ALL all_wide
 #define LARGER larger_wide
 #define ROOT wide_square_root
+#define LIVE wide_keep_live

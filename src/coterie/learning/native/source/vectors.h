@@ -71,6 +71,13 @@ INLINE vec larger(vec a, vec b)
 #endif
 }
 
+/* A gradient, zero where the value after a ReLU is dead. Not value > 0: the gradient of a NaN is
+ * kept, so that divergence is seen. */
+INLINE vec keep_live(vec value, vec gradient)
+{
+    return choose((ints)(value <= all(0)), all(0), gradient);
+}
+
 INLINE vec square_root(vec x)
 {
 #ifdef __AVX2__

@@ -46,6 +46,11 @@ WIDE_INLINE void part(wide value, float *low, float *high)
     store(high, high_half(value));
 }
 WIDE_INLINE wide wide_square_root(wide x) { return (wide)_mm512_sqrt_ps((__m512)x); }
+WIDE_INLINE wide wide_keep_live(wide value, wide gradient)
+{
+    const __mmask16 live = _mm512_cmp_ps_mask((__m512)value, _mm512_setzero_ps(), _CMP_NLE_UQ);
+    return (wide)_mm512_maskz_mov_ps(live, (__m512)gradient);
+}
 /* Transpose 8 x 8 values in the lower halves, and 8 x 8 in the upper ones. */
 WIDE_INLINE void transpose_halves(const wide row[LANES], wide column[LANES])
 {
