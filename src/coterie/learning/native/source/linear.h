@@ -84,8 +84,6 @@ static void linear_input_gradient(const Network *n, const Step *s)
 #undef START
 }
 
-enum After { ADD_GRADIENT, UPDATE, UPDATE_PLAIN_ADAM };
-
 #include "use_narrow.h"
 #include "linear_steps.h"
 #include "end_use.h"
@@ -94,25 +92,26 @@ enum After { ADD_GRADIENT, UPDATE, UPDATE_PLAIN_ADAM };
 #include "linear_steps.h"
 #include "end_use.h"
 
-WIDE_INLINE void wide_weight_rows(const int after, Network *n, const Step *s, const Update *u)
+WIDE_INLINE void wide_weight_rows(const int use, Network *n, const Step *s, const Update *u)
 {
     for (int64_t o = 0; o < s->is.outputs; o++) {
-        const int64_t done = weight_row_wide(after, n, s, u, o, 0);
-        weight_row_narrow(after, n, s, u, o, done);
+        const int64_t done = weight_row_wide(use, n, s, u, o, 0);
+        weight_row_narrow(use, n, s, u, o, done);
     }
 }
 
 WIDE void wide_weight_gradient(Network *n, const Step *s, const Update *update)
 {
     const Update u = *update;
-    if (is_plain_adam(&u)) wide_weight_rows(UPDATE_PLAIN_ADAM, n, s, &u);
-    else wide_weight_rows(UPDATE, n, s, &u);
+#define UPDATE_ROWS(USE) wide_weight_rows(USE, n, s, &u)
+    FOR_USE(&u, UPDATE_ROWS)
+#undef UPDATE_ROWS
 }
 #endif
 
-INLINE void weight_rows(const int after, Network *n, const Step *s, const Update *u)
+INLINE void weight_rows(const int use, Network *n, const Step *s, const Update *u)
 {
-    for (int64_t o = 0; o < s->is.outputs; o++) weight_row_narrow(after, n, s, u, o, 0);
+    for (int64_t o = 0; o < s->is.outputs; o++) weight_row_narrow(use, n, s, u, o, 0);
 }
 
 /* The gradient of the weights is added to the network's; or, when `update` is given, the optimiser
@@ -131,8 +130,9 @@ static void linear_weight_gradient(Network *n, const Step *s, const Update *upda
     }
 #endif
     const Update u = *update;
-    if (is_plain_adam(&u)) weight_rows(UPDATE_PLAIN_ADAM, n, s, &u);
-    else weight_rows(UPDATE, n, s, &u);
+#define UPDATE_ROWS(USE) weight_rows(USE, n, s, &u)
+    FOR_USE(&u, UPDATE_ROWS)
+#undef UPDATE_ROWS
 }
 
 static void linear_bias_gradient(Network *n, const Step *s)

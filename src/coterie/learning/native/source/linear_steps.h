@@ -1,8 +1,8 @@
 /* The gradients of a linear layer's weights, for vectors of either width; see use_narrow.h. */
 
-/* dW = dy xᵀ for row `o` from `start` on; `after` (constant) selects how the result is used. Return
- * where the last whole vector ends. */
-HERE_INLINE int64_t NAME_OF(weight_row)(const int after, Network *n, const Step *s,
+/* dW = dy xᵀ for row `o` from `start` on; `use` is constant. Return where the last whole
+ * vector ends. */
+HERE_INLINE int64_t NAME_OF(weight_row)(const int use, Network *n, const Step *s,
                                         const Update *u, int64_t o, int64_t start)
 {
     const int64_t padded = s->padded_row, at = s->weights + o * padded;
@@ -20,9 +20,14 @@ HERE_INLINE int64_t NAME_OF(weight_row)(const int after, Network *n, const Step 
             odd += d[b + 1] * READ(x + (b + 1) * padded + i);
         }
         const VECTOR g = even + odd;
-        if (after == ADD_GRADIENT) WRITE(gradient + i, READ(gradient + i) + g);
+        if (use == SHRINKING) {
+            /* Rounded before the step: the compiler must not join both in one operation. */
+            WRITE(packed + i, READ(packed + i) * ALL(u->shrink));
+            __asm__("" ::: "memory");
+        }
+        if (use == ADD_GRADIENT) WRITE(gradient + i, READ(gradient + i) + g);
         else
-            NAME_OF(update_vector)(after == UPDATE_PLAIN_ADAM, u, packed + i, first + i,
+            NAME_OF(update_vector)(use == SHRINKING ? GENERAL : use, u, packed + i, first + i,
                                    second + i, g);
     }
     return i;

@@ -5,7 +5,22 @@
 #include "network.h"
 #include "wide_vectors.h"
 
-INLINE int is_plain_adam(const Update *u) { return u->optimizer == ADAM && u->decay == 0; }
+/* How gradients are used. Each has separate code, and so the same rounding wherever it is inlined. */
+enum Use { PLAIN_ADAM, SHRINKING, GENERAL, ADD_GRADIENT };
+
+INLINE int use_of(const Update *u)
+{
+    if (u->optimizer == ADAM && u->decay == 0) return PLAIN_ADAM;
+    return u->shrink != 1 ? SHRINKING : GENERAL;
+}
+
+/* Call DO with a constant for how gradients are used. */
+#define FOR_USE(U, DO)                                                                           \
+    switch (use_of(U)) {                                                                         \
+    case PLAIN_ADAM: DO(PLAIN_ADAM); break;                                                      \
+    case SHRINKING: DO(SHRINKING); break;                                                        \
+    default: DO(GENERAL); break;                                                                 \
+    }
 
 #include "use_narrow.h"
 #include "update_steps.h"

@@ -1,11 +1,11 @@
 /* The optimisers' steps, for vectors of either width; see use_narrow.h. */
 
-/* Adam without weight decay, as in the papers, has separate code: `plain_adam` is constant. */
-HERE_INLINE void NAME_OF(update_vector)(const int plain_adam, const Update *u, float *parameter,
+/* One vector of parameters; `use` is constant. */
+HERE_INLINE void NAME_OF(update_vector)(const int use, const Update *u, float *parameter,
                                         float *first, float *second, VECTOR g)
 {
     VECTOR p = READ(parameter);
-    if (!plain_adam) {
+    if (use != PLAIN_ADAM) {
         if (u->decay != 0) g += ALL(u->decay) * p;
         if (u->optimizer == SGD) {
             if (u->momentum != 0) {
@@ -15,7 +15,7 @@ HERE_INLINE void NAME_OF(update_vector)(const int plain_adam, const Update *u, f
             WRITE(parameter, p - ALL(u->learning_rate) * g);
             return;
         }
-        if (u->shrink != 1) p *= ALL(u->shrink);
+        if (use == SHRINKING) p *= ALL(u->shrink);
     }
     VECTOR m = READ(first), v = READ(second);
     m += ALL(u->rest1) * (g - m);
@@ -26,25 +26,25 @@ HERE_INLINE void NAME_OF(update_vector)(const int plain_adam, const Update *u, f
     WRITE(parameter, p - ALL(u->step_size) * m / root);
 }
 
-HERE_INLINE void NAME_OF(update_each)(const int plain_adam, Network *n, const Update *u,
+HERE_INLINE void NAME_OF(update_each)(const int use, Network *n, const Update *u,
                                       int64_t start, int64_t stop)
 {
     int64_t i = start;
     for (; i + NUM_LANES <= stop; i += NUM_LANES)
-        NAME_OF(update_vector)(plain_adam, u, n->packed + i, n->first_moment + i,
+        NAME_OF(update_vector)(use, u, n->packed + i, n->first_moment + i,
                                n->second_moment + i, READ(n->gradient + i));
     if (i < stop) /* ranges are whole vectors of eight */
-        update_vector_narrow(plain_adam, u, n->packed + i, n->first_moment + i,
+        update_vector_narrow(use, u, n->packed + i, n->first_moment + i,
                              n->second_moment + i, load(n->gradient + i));
 }
 
-HERE_INLINE void NAME_OF(update_rows)(const int plain_adam, Network *n, const Update *u,
+HERE_INLINE void NAME_OF(update_rows)(const int use, Network *n, const Update *u,
                                       int64_t start, const int32_t *rows, int64_t count,
                                       int64_t length)
 {
     for (int64_t r = 0; r < count; r++) {
         const int64_t at = start + (rows ? rows[r] : r) * length;
-        NAME_OF(update_each)(plain_adam, n, u, at, at + length);
+        NAME_OF(update_each)(use, n, u, at, at + length);
     }
 }
 
@@ -53,6 +53,7 @@ HERE void NAME_OF(update)(Network *n, const Update *update, int64_t start, const
                           int64_t count, int64_t length)
 {
     const Update u = *update; /* a copy, so that stores cannot change it and it stays in registers */
-    if (is_plain_adam(&u)) NAME_OF(update_rows)(1, n, &u, start, rows, count, length);
-    else NAME_OF(update_rows)(0, n, &u, start, rows, count, length);
+#define UPDATE_ROWS(USE) NAME_OF(update_rows)(USE, n, &u, start, rows, count, length)
+    FOR_USE(&u, UPDATE_ROWS)
+#undef UPDATE_ROWS
 }
