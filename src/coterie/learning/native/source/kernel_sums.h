@@ -9,7 +9,6 @@
 #include "network.h"
 #include "wide_vectors.h"
 
-#define CHANNEL_BLOCK 3
 #define WINDOW 4
 
 /* Kernels for all output channels, and the lines of the values they are applied to. */
