@@ -14,7 +14,6 @@ from wider_networks import CLASSES, NETWORKS, TOKENS, WITH_BATCH_NORM, build, po
 
 from coterie.data.pools import Pool, Samples
 from coterie.errors import TrainingError
-from coterie.learning.native.library import find_library
 from coterie.learning.native.native_trainer import NativeTrainer
 from coterie.learning.settings import TrainingSettings
 from coterie.learning.torch_trainer import TorchTrainer
@@ -159,22 +158,6 @@ def test_a_diverged_model_leaves_no_trace_in_the_next_one(name):
     native.train(1)
     assert native.train(0) == fresh.train(0)
     assert native.models[0].tobytes() == fresh.models[0].tobytes()
-
-
-@pytest.mark.parametrize("name", ["resnet", "mixed", "tiny images"])
-def test_wide_vectors_change_no_bit(name):
-    """A processor with vectors of 16 floats computes the same as one with 8."""
-    found = find_library()
-    results = []
-    had = found.widen(0)
-    try:
-        for on in {0, had}:
-            found.widen(on)
-            bench, _ = benches(name, 24)
-            results.append((bench.train(), bench.models.tobytes(), bench.evaluate().loss))
-    finally:
-        found.widen(had)
-    assert results[0] == results[-1]
 
 
 @pytest.mark.parametrize("name", ["resnet", "mixed", "bag"])

@@ -128,6 +128,25 @@ def tiny_images() -> nn.Module:
     )
 
 
+def tiled() -> nn.Module:
+    """Return convolutions of many channels that are computed by tiles, with every padding."""
+    return nn.Sequential(
+        nn.Conv2d(2, 18, 3, padding=1, bias=False),
+        nn.BatchNorm2d(18),
+        nn.ReLU(),
+        nn.Conv2d(18, 20, 3),
+        nn.GroupNorm(4, 20),
+        nn.SiLU(),
+        nn.Conv2d(20, 33, 3, padding=2),
+        nn.BatchNorm2d(33),
+        nn.Conv2d(33, 16, 3, padding=1),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(16, CLASSES),
+    )
+
+
 def activated(activation: nn.Module) -> Callable[[], nn.Module]:
     return lambda: nn.Sequential(nn.Linear(9, 16), activation, nn.Linear(16, CLASSES))
 
@@ -145,6 +164,7 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     ),
     "perceptron": (perceptron, (9,)),
     "tiny images": (tiny_images, (3, 3, 6)),
+    "tiled": (tiled, (2, 10, 12)),
     "tanh": (activated(nn.Tanh()), (9,)),
     "sigmoid": (activated(nn.Sigmoid()), (9,)),
     "gelu": (activated(nn.GELU()), (9,)),
@@ -158,6 +178,7 @@ WITH_BATCH_NORM = [
     "mixed",
     "before norm",
     "perceptron",
+    "tiled",
 ]
 
 

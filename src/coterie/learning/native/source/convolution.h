@@ -1,89 +1,13 @@
 /* Convolutions forward, on groups of eight samples, fused with ReLU and 2 x 2 max-pooling.
  *
- * Eight samples fill a vector and weights are broadcast: three output channels times four positions
- * (one pooling window, or four neighbours) are twelve accumulators, and the maximum and its place
- * in the window are found in registers.
+ * The four positions of a pooling window are computed together, and the maximum and its place in
+ * the window are found in registers.
  */
 #ifndef COTERIE_CONVOLUTION_H
 #define COTERIE_CONVOLUTION_H
 
+#include "kernel_sums.h"
 #include "optimizer.h"
-
-#define CHANNEL_BLOCK 3
-#define WINDOW 4
-
-/* Sums of `channels` output channels at four positions; `row` = kernel width x input channels. */
-INLINE void window_sums(const int channels, const float *const at[WINDOW], const Step *s,
-                        const float *weights, const float *biases,
-                        vec sum[WINDOW][CHANNEL_BLOCK])
-{
-    const int64_t line = padded_width(&s->in) * s->in.channels * LANES;
-    const int64_t next_channel = s->is.kernel[0] * s->padded_row, row = s->row;
-#pragma GCC unroll 3
-    for (int o = 0; o < channels; o++)
-#pragma GCC unroll 4
-        for (int p = 0; p < WINDOW; p++) sum[p][o] = all(biases[o]);
-    for (int64_t y = 0; y < s->is.kernel[0]; y++) {
-        const float *a0 = at[0] + y * line, *a1 = at[1] + y * line;
-        const float *a2 = at[2] + y * line, *a3 = at[3] + y * line;
-        const float *w = weights + y * s->padded_row;
-#pragma GCC unroll 2
-        for (int64_t j = 0; j < row; j++) {
-            vec weight[CHANNEL_BLOCK];
-            for (int o = 0; o < channels; o++) weight[o] = all(w[o * next_channel + j]);
-            vec x = load(a0 + j * LANES);
-            for (int o = 0; o < channels; o++) sum[0][o] += x * weight[o];
-            x = load(a1 + j * LANES);
-            for (int o = 0; o < channels; o++) sum[1][o] += x * weight[o];
-            x = load(a2 + j * LANES);
-            for (int o = 0; o < channels; o++) sum[2][o] += x * weight[o];
-            x = load(a3 + j * LANES);
-            for (int o = 0; o < channels; o++) sum[3][o] += x * weight[o];
-        }
-    }
-}
-
-/* Keep the maximum of a pooling window, after ReLU, and which of the four places it was at. */
-INLINE void store_maximum(const int train, const Step *s, const vec sum[WINDOW], float *out,
-                          uint8_t *place)
-{
-    vec best = sum[0];
-    ints where = all_ints(0);
-#pragma GCC unroll 3
-    for (int p = 1; p < WINDOW; p++) {
-        const vec now = sum[p];
-        const ints better = (ints)(now > best) | (ints)(now != now); /* a NaN stays visible */
-        if (train) where = choose_ints(better, all_ints(p), where);
-        best = choose(better, now, best);
-    }
-    if (train) store_bytes(place, where);
-    store(out, s->is.relu ? larger(all(0), best) : best);
-}
-
-INLINE void pooled_window(const int channels, const int train, const float *const at[WINDOW],
-                          const Step *s, const float *weights, const float *biases, float *out,
-                          uint8_t *place)
-{
-    vec sum[WINDOW][CHANNEL_BLOCK];
-    window_sums(channels, at, s, weights, biases, sum);
-#pragma GCC unroll 3
-    for (int o = 0; o < channels; o++) {
-        const vec four[WINDOW] = {sum[0][o], sum[1][o], sum[2][o], sum[3][o]};
-        store_maximum(train, s, four, out + o * LANES, place + o * LANES);
-    }
-}
-
-INLINE void plain_window(const int channels, const float *const at[WINDOW], const Step *s,
-                         const float *weights, const float *biases, int64_t num_positions,
-                         float *out)
-{
-    vec sum[WINDOW][CHANNEL_BLOCK];
-    window_sums(channels, at, s, weights, biases, sum);
-    for (int64_t p = 0; p < num_positions; p++)
-        for (int o = 0; o < channels; o++)
-            store(out + (p * s->out.channels + o) * LANES,
-                  s->is.relu ? larger(all(0), sum[p][o]) : sum[p][o]);
-}
 
 /* Offsets into the input, in values, of the four places of a pooling window. */
 INLINE void window_offsets(const Step *s, int32_t offset[WINDOW])
@@ -104,74 +28,195 @@ INLINE int64_t input_of(const Step *s, int64_t y, int64_t x)
            x * s->is.pool * s->is.stride[1] * s->in.channels;
 }
 
-#define FOR_CHANNEL_BLOCKS(CALL)                                             \
-    do {                                                                     \
-        int64_t o = 0;                                                       \
-        for (; o + CHANNEL_BLOCK <= channels; o += CHANNEL_BLOCK) CALL(3);   \
-        if (channels - o == 2) CALL(2);                                      \
-        if (channels - o == 1) CALL(1);                                      \
-    } while (0)
+static Kernels kernels_of(const Network *n, const Step *s)
+{
+    return (Kernels){.weights = n->packed + s->weights,
+                     .biases = n->packed + s->biases,
+                     .channels = s->out.channels,
+                     .rows = s->is.kernel[0],
+                     .row = s->row,
+                     .next_channel = s->is.kernel[0] * s->padded_row,
+                     .next_row = s->padded_row,
+                     .line = padded_width(&s->in) * s->in.channels * LANES,
+                     .relu = s->is.relu};
+}
 
-/* A separate kernel for each block of channels: inlined together they would spill registers. */
-#define DEFINE_WINDOWS(CHANNELS)                                                               \
-    static __attribute__((noinline)) void pooled_trained_##CHANNELS(                           \
-        const float *const at[WINDOW], const Step *s, const float *w, const float *b,          \
-        float *out, uint8_t *place)                                                            \
-    {                                                                                          \
-        pooled_window(CHANNELS, 1, at, s, w, b, out, place);                                   \
-    }                                                                                          \
-    static __attribute__((noinline)) void pooled_##CHANNELS(                                   \
-        const float *const at[WINDOW], const Step *s, const float *w, const float *b,          \
-        float *out)                                                                            \
-    {                                                                                          \
-        pooled_window(CHANNELS, 0, at, s, w, b, out, NULL);                                    \
-    }                                                                                          \
-    static __attribute__((noinline)) void plain_##CHANNELS(                                    \
-        const float *const at[WINDOW], const Step *s, const float *w, const float *b,          \
-        int64_t count, float *out)                                                             \
-    {                                                                                          \
-        plain_window(CHANNELS, at, s, w, b, count, out);                                       \
+/* Keep the maximum of a pooling window, after ReLU, and which of the four places it was at. */
+INLINE void store_maximum(const int train, int relu, const vec sum[WINDOW], float *out,
+                          uint8_t *place)
+{
+    vec best = sum[0];
+    ints where = all_ints(0);
+#pragma GCC unroll 3
+    for (int p = 1; p < WINDOW; p++) {
+        const vec now = sum[p];
+        const ints better = (ints)(now > best) | (ints)(now != now); /* a NaN stays visible */
+        if (train) where = choose_ints(better, all_ints(p), where);
+        best = choose(better, now, best);
     }
-DEFINE_WINDOWS(1)
-DEFINE_WINDOWS(2)
-DEFINE_WINDOWS(3)
+    if (train) store_bytes(place, where);
+    store(out, relu ? larger(all(0), best) : best);
+}
+
+INLINE void pooled_sums(const int outputs, const int train, const Kernels *k, int64_t o,
+                        const float *const at[WINDOW], float *out, uint8_t *place)
+{
+    vec sum[12];
+    kernel_sums(outputs, WINDOW, k, o, at, sum);
+#pragma GCC unroll 3
+    for (int c = 0; c < outputs; c++) {
+        const vec four[WINDOW] = {sum[c], sum[outputs + c], sum[2 * outputs + c],
+                                  sum[3 * outputs + c]};
+        store_maximum(train, k->relu, four, out + (o + c) * LANES, place + (o + c) * LANES);
+    }
+}
+
+/* A separate function for each block of channels: inlined together they would spill registers. */
+#define DEFINE_POOLED(OUTPUTS, TRAIN)                                                            \
+    static __attribute__((noinline)) void pooled_##OUTPUTS##_##TRAIN(                            \
+        const Kernels *k, int64_t o, const float *const at[WINDOW], float *out, uint8_t *place)  \
+    {                                                                                            \
+        pooled_sums(OUTPUTS, TRAIN, k, o, at, out, place);                                       \
+    }
+#define DEFINE_POOLED_BOTH(OUTPUTS) DEFINE_POOLED(OUTPUTS, 0) DEFINE_POOLED(OUTPUTS, 1)
+DEFINE_POOLED_BOTH(3)
+DEFINE_POOLED_BOTH(2)
+DEFINE_POOLED_BOTH(1)
+
+#if HAS_WIDE
+/* store_maximum() for two channels or windows: each vector holds the sums of both at one place.
+ * The results go to the lower halves and the upper halves. */
+WIDE_INLINE wide wide_maximum(const int train, int relu, const wide sum[WINDOW], __m128i *places)
+{
+    __m512 best = (__m512)sum[0];
+    __m512i where = _mm512_setzero_si512();
+#pragma GCC unroll 3
+    for (int p = 1; p < WINDOW; p++) {
+        const __m512 now = (__m512)sum[p];
+        const __mmask16 better = _mm512_cmp_ps_mask(now, best, _CMP_GT_OQ) |
+                                 _mm512_cmp_ps_mask(now, now, _CMP_UNORD_Q);
+        if (train) where = _mm512_mask_set1_epi32(where, better, p);
+        best = _mm512_mask_mov_ps(best, better, now);
+    }
+    if (train) *places = _mm512_cvtepi32_epi8(where);
+    return relu ? larger_wide(all_wide(0), (wide)best) : (wide)best;
+}
+
+/* From two channels' sums at (first, second) and (third, fourth) place to the four places'. */
+WIDE_INLINE void pair_channels(const wide one[2], const wide other[2], wide four[WINDOW])
+{
+    for (int i = 0; i < 2; i++) {
+        const __m512 a = (__m512)one[i], b = (__m512)other[i];
+        four[2 * i] = (wide)_mm512_shuffle_f32x4(a, b, 0x44);
+        four[2 * i + 1] = (wide)_mm512_shuffle_f32x4(a, b, 0xEE);
+    }
+}
+
+WIDE_INLINE void wide_pooled_sums(const int outputs, const int train, const Kernels *k, int64_t o,
+                                  const float *const at[WINDOW], float *out, uint8_t *place)
+{
+    wide sum[2][12];
+    wide_sums(outputs, k, o, at, sum);
+    int c = 0;
+#pragma GCC unroll 4
+    for (; c + 2 <= outputs; c += 2) {
+        const wide one[2] = {sum[0][c], sum[1][c]}, other[2] = {sum[0][c + 1], sum[1][c + 1]};
+        wide four[WINDOW];
+        __m128i places;
+        pair_channels(one, other, four);
+        store_wide(out + (o + c) * LANES, wide_maximum(train, k->relu, four, &places));
+        if (train) _mm_storeu_si128((__m128i *)(place + (o + c) * LANES), places);
+    }
+    if (c == outputs) return;
+    const vec four[WINDOW] = {low_half(sum[0][c]), high_half(sum[0][c]), low_half(sum[1][c]),
+                              high_half(sum[1][c])};
+    store_maximum(train, k->relu, four, out + (o + c) * LANES, place + (o + c) * LANES);
+}
+
+#define DEFINE_WIDE_POOLED(OUTPUTS, TRAIN)                                                       \
+    WIDE void wide_pooled_##OUTPUTS##_##TRAIN(const Kernels *k, int64_t o,                       \
+                                              const float *const at[WINDOW], float *out,         \
+                                              uint8_t *place)                                    \
+    {                                                                                            \
+        wide_pooled_sums(OUTPUTS, TRAIN, k, o, at, out, place);                                  \
+    }
+#define DEFINE_WIDE_POOLED_BOTH(OUTPUTS)                                                         \
+    DEFINE_WIDE_POOLED(OUTPUTS, 0) DEFINE_WIDE_POOLED(OUTPUTS, 1)
+DEFINE_WIDE_POOLED_BOTH(8)
+DEFINE_WIDE_POOLED_BOTH(6)
+DEFINE_WIDE_POOLED_BOTH(4)
+DEFINE_WIDE_POOLED_BOTH(1)
+
+INLINE void wide_pooled_channels(const int train, const Kernels *k, const float *const at[WINDOW],
+                                 float *out, uint8_t *place)
+{
+    int64_t o = 0;
+#define CALL_POOLED(OUTPUTS)                                                                     \
+    do {                                                                                         \
+        if (train) wide_pooled_##OUTPUTS##_1(k, o, at, out, place);                              \
+        else wide_pooled_##OUTPUTS##_0(k, o, at, out, NULL);                                     \
+    } while (0)
+    for (; o + 8 <= k->channels; o += 8) CALL_POOLED(8);
+    for (; o + 6 <= k->channels; o += 6) CALL_POOLED(6);
+    for (; o + 4 <= k->channels; o += 4) CALL_POOLED(4);
+    for (; o < k->channels; o++) CALL_POOLED(1);
+#undef CALL_POOLED
+}
+#endif
+
+INLINE void pooled_channels(const int train, const Kernels *k, const float *const at[WINDOW],
+                            float *out, uint8_t *place)
+{
+    int64_t o = 0;
+#if HAS_WIDE
+    if (has_wide) {
+        wide_pooled_channels(train, k, at, out, place);
+        return;
+    }
+#endif
+#define CALL_POOLED(OUTPUTS)                                                                     \
+    do {                                                                                         \
+        if (train) pooled_##OUTPUTS##_1(k, o, at, out, place);                                   \
+        else pooled_##OUTPUTS##_0(k, o, at, out, NULL);                                          \
+    } while (0)
+    for (; o + 3 <= k->channels; o += 3) CALL_POOLED(3);
+    if (k->channels - o == 2) CALL_POOLED(2);
+    if (k->channels - o == 1) CALL_POOLED(1);
+#undef CALL_POOLED
+}
 
 static void convolution_pooled(const Network *n, const Step *s, int train)
 {
-    const int64_t channels = s->out.channels, next = s->is.kernel[0] * s->padded_row;
-    const float *weights = n->packed + s->weights, *biases = n->packed + s->biases;
+    const Kernels k = kernels_of(n, s);
     int32_t offset[WINDOW];
     window_offsets(s, offset);
     uint8_t *place = s->window;
     for (int64_t y = 0; y < s->out.height; y++)
-        for (int64_t x = 0; x < s->out.width; x++, place += channels * LANES) {
+        for (int64_t x = 0; x < s->out.width; x++, place += k.channels * LANES) {
             const float *in = s->in.value + input_of(s, y, x) * LANES;
             const float *at[WINDOW];
             for (int p = 0; p < WINDOW; p++) at[p] = in + (int64_t)offset[p] * LANES;
             float *out = s->out.value + place_of(&s->out, y, x) * LANES;
-#define CALL_TRAINED(C) \
-    pooled_trained_##C(at, s, weights + o * next, biases + o, out + o * LANES, place + o * LANES)
-#define CALL_POOLED(C) pooled_##C(at, s, weights + o * next, biases + o, out + o * LANES)
-            if (train) FOR_CHANNEL_BLOCKS(CALL_TRAINED);
-            else FOR_CHANNEL_BLOCKS(CALL_POOLED);
+            if (train) pooled_channels(1, &k, at, out, place);
+            else pooled_channels(0, &k, at, out, NULL);
         }
 }
 
 static void convolution_plain(const Network *n, const Step *s)
 {
-    const int64_t channels = s->out.channels, next = s->is.kernel[0] * s->padded_row;
-    const int64_t right = s->in.channels * s->is.stride[1] * LANES;
-    const float *weights = n->packed + s->weights, *biases = n->packed + s->biases;
-    for (int64_t y = 0; y < s->out.height; y++)
-        for (int64_t x = 0; x < s->out.width; x += WINDOW) {
-            const float *in = s->in.value + input_of(s, y, x) * LANES;
-            const int64_t left = s->out.width - x, count = left < WINDOW ? left : WINDOW;
-            const float *at[WINDOW];
-            for (int p = 0; p < WINDOW; p++) at[p] = p < count ? in + p * right : in;
-            float *out = s->out.value + place_of(&s->out, y, x) * LANES;
-#define CALL_PLAIN(C) plain_##C(at, s, weights + o * next, biases + o, count, out + o * LANES)
-            FOR_CHANNEL_BLOCKS(CALL_PLAIN);
+    const Kernels k = kernels_of(n, s);
+    const int64_t width = s->out.width, positions = s->out.height * width;
+    for (int64_t first = 0; first < positions; first += WINDOW) {
+        const int64_t left = positions - first, count = left < WINDOW ? left : WINDOW;
+        const float *at[WINDOW];
+        float *out[WINDOW];
+        for (int64_t p = 0; p < count; p++) {
+            const int64_t y = (first + p) / width, x = (first + p) % width;
+            at[p] = s->in.value + input_of(s, y, x) * LANES;
+            out[p] = s->out.value + place_of(&s->out, y, x) * LANES;
         }
+        channels_at(&k, at, out, count);
+    }
 }
 
 #endif

@@ -7,73 +7,8 @@
 #ifndef COTERIE_CONVOLUTION_GRADIENT_H
 #define COTERIE_CONVOLUTION_GRADIENT_H
 
-#include "convolution.h"
-
-/* Add gradient x patch for each entry of a list: `rows` x `width` vectors kept in registers.
- * For weights, the patch is fixed and the entries pick inputs; for inputs, the other way round. */
-#define MOST_REGISTERS 12
-typedef void (*Patch)(float *patch, int64_t patch_line, const float *from, int64_t from_line,
-                      const int32_t *offsets, const float *gradients, int64_t count);
-
-INLINE void add_patches(const int rows, const int width, float *patch, int64_t patch_line,
-                        const float *from, int64_t from_line, const int32_t *offsets,
-                        const float *gradients, int64_t count)
-{
-    /* Unrolled throughout, or the compiler would copy the sums by way of the stack. */
-    vec sum[MOST_REGISTERS];
-#pragma GCC unroll 12
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 12
-        for (int v = 0; v < width; v++)
-            sum[r * width + v] = load(patch + r * patch_line + v * LANES);
-    for (int64_t e = 0; e < count; e++) {
-        const float *at = from + offsets[e];
-        const vec g = all(gradients[e]);
-#pragma GCC unroll 12
-        for (int r = 0; r < rows; r++)
-#pragma GCC unroll 12
-            for (int v = 0; v < width; v++)
-                sum[r * width + v] += g * load(at + r * from_line + v * LANES);
-    }
-#pragma GCC unroll 12
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 12
-        for (int v = 0; v < width; v++)
-            store(patch + r * patch_line + v * LANES, sum[r * width + v]);
-}
-
-#define DEFINE_PATCH(R, V)                                                                  \
-    static void patch_##R##_##V(float *patch, int64_t patch_line, const float *from,        \
-                                int64_t from_line, const int32_t *offsets,                  \
-                                const float *gradients, int64_t count)                      \
-    {                                                                                       \
-        add_patches(R, V, patch, patch_line, from, from_line, offsets, gradients, count);   \
-    }
-#define FOR_ALL_PATCHES(DO)                                                                 \
-    DO(1, 1) DO(2, 1) DO(3, 1) DO(4, 1) DO(5, 1) DO(6, 1) DO(7, 1) DO(8, 1) DO(9, 1)        \
-    DO(10, 1) DO(11, 1) DO(12, 1) DO(1, 2) DO(2, 2) DO(3, 2) DO(4, 2) DO(5, 2) DO(6, 2)     \
-    DO(1, 3) DO(2, 3) DO(3, 3) DO(4, 3) DO(1, 4) DO(2, 4) DO(3, 4) DO(1, 5) DO(2, 5)        \
-    DO(1, 6) DO(2, 6) DO(1, 7) DO(1, 8) DO(1, 9) DO(1, 10) DO(1, 11) DO(1, 12)
-FOR_ALL_PATCHES(DEFINE_PATCH)
-#define NAME_PATCH(R, V) [R][V] = patch_##R##_##V,
-static const Patch PATCHES[MOST_REGISTERS + 1][MOST_REGISTERS + 1] = {FOR_ALL_PATCHES(NAME_PATCH)};
-
-/* Cut a kernel of `rows` x `width` vectors into pieces that fit the registers. */
-INLINE void add_kernel(int64_t rows, int64_t width, float *patch, int64_t patch_line,
-                       const float *from, int64_t from_line, const int32_t *offsets,
-                       const float *gradients, int64_t count)
-{
-    const int64_t wide = width < MOST_REGISTERS ? width : MOST_REGISTERS;
-    const int64_t high = MOST_REGISTERS / wide;
-    for (int64_t r = 0; r < rows; r += high)
-        for (int64_t v = 0; v < width; v += wide) {
-            const int64_t rows_now = rows - r < high ? rows - r : high;
-            const int64_t width_now = width - v < wide ? width - v : wide;
-            PATCHES[rows_now][width_now](patch + r * patch_line + v * LANES, patch_line,
-                                         from + r * from_line + v * LANES, from_line, offsets,
-                                         gradients, count);
-        }
-}
+#include "lists.h"
+#include "patches.h"
 
 /* The gradients of a sample's outputs as (position, channel) without the border, zero where the ReLU
  * is dead. */
@@ -89,40 +24,7 @@ static void live_gradients(Network *n, const Step *s, const float *value, const 
             store(n->live + to + i, s->is.relu ? choose(dead, all(0), g) : g);
         }
     }
-    memset(n->live + s->out.height * count, 0, sizeof(float) * (size_t)(LANES * s->out.channels));
-}
-
-/* For eight channels, list the positions with a gradient, `room` entries for each channel; return
- * the sums of their gradients. */
-INLINE vec list_positions(Network *n, const Step *s, const uint8_t *window, int64_t channel,
-                          int64_t room, int64_t counts[LANES])
-{
-    const int64_t channels = s->out.channels, positions = s->out.height * s->out.width;
-    int32_t offset[WINDOW];
-    window_offsets(s, offset);
-    const ints right = all_ints(offset[1]), down = all_ints(offset[2]);
-    vec sum = all(0);
-    for (int c = 0; c < LANES; c++) counts[c] = 0;
-    for (int64_t p = 0; p < positions; p += LANES) {
-        const int64_t at = p * channels + channel;
-        uint8_t places[LANES * LANES];
-        vec row[LANES], gradient[LANES];
-        for (int i = 0; i < LANES; i++) row[i] = load(n->live + at + i * channels);
-        for (int i = 0; i < LANES; i++) sum += row[i];
-        transpose(row, gradient);
-        if (s->is.pool == 2) transpose_bytes(window + at, channels, places, LANES);
-        for (int c = 0; c < LANES; c++) {
-            ints offsets = load_ints(s->bases + p);
-            if (s->is.pool == 2) {
-                const ints place = load_bytes(places + c * LANES);
-                offsets += (-(place & 1) & right) + (-(place >> 1) & down);
-            }
-            counts[c] += compress((ints)(gradient[c] != all(0)), gradient[c], offsets,
-                                  n->list_values + c * room + counts[c],
-                                  n->list_offsets + c * room + counts[c]);
-        }
-    }
-    return sum;
+    memset(n->live + s->out.height * count, 0, sizeof(float) * (size_t)(WIDE_LANES * s->out.channels));
 }
 
 /* dW and db of one sample: for each channel, the positions with a gradient pick patches of x. */
@@ -131,13 +33,13 @@ static void weight_gradient(Network *n, const Step *s, const uint8_t *window, co
     const int64_t channels = s->out.channels, next = s->is.kernel[0] * s->padded_row;
     const int64_t in_line = padded_width(&s->in) * s->in.channels;
     const int64_t room = rounded_up(s->out.height * s->out.width) + LANES;
+    const Pieces pieces = pieces_of(s->is.kernel[0], s->padded_row);
     for (int64_t o = 0; o < channels; o += LANES) {
         int64_t counts[LANES];
-        const vec sum = list_positions(n, s, window, o, room, counts);
+        const vec sum = lists_of_positions(n, s, window, o, room, counts);
         for (int c = 0; c < LANES && o + c < channels; c++) {
             if (s->is.bias >= 0) n->gradient[s->biases + o + c] += sum[c];
-            add_kernel(s->is.kernel[0], s->padded_row / LANES,
-                       n->gradient + s->weights + (o + c) * next, s->padded_row, x, in_line,
+            add_kernel(&pieces, n->gradient + s->weights + (o + c) * next, s->padded_row, x, in_line,
                        n->list_offsets + c * room, n->list_values + c * room, counts[c]);
         }
     }
@@ -147,31 +49,18 @@ static void weight_gradient(Network *n, const Step *s, const uint8_t *window, co
  * and has a gradient, pick kernels to add there. */
 static void input_gradient(Network *n, const Step *s, const uint8_t *window, float *dx)
 {
-    const int64_t channels = s->out.channels, room = rounded_up(channels) + LANES;
+    const int64_t room = rounded_up(s->out.channels) + LANES;
     const int64_t in_line = padded_width(&s->in) * s->in.channels;
-    const int32_t next = (int32_t)(s->is.kernel[0] * s->padded_row);
-    const ints lane = {0, 1, 2, 3, 4, 5, 6, 7};
-    const int num_places = s->is.pool == 2 ? WINDOW : 1;
+    const Pieces pieces = pieces_of(s->is.kernel[0], s->padded_row);
     int32_t offset[WINDOW];
     window_offsets(s, offset);
     memset(dx, 0, sizeof(float) * (size_t)rounded_up(num_values(&s->in)));
     for (int64_t p = 0; p < s->out.height * s->out.width; p++) {
-        int64_t counts[WINDOW] = {0};
-        for (int64_t o = 0; o < channels; o += LANES) {
-            const vec g = load(n->live + p * channels + o);
-            const ints live = (ints)(g != all(0)) & (lane < all_ints((int32_t)(channels - o)));
-            const ints weights = (lane + all_ints((int32_t)o)) * next;
-            ints place = all_ints(0);
-            if (num_places > 1) place = load_bytes(window + p * channels + o);
-            for (int d = 0; d < num_places; d++)
-                counts[d] += compress(live & (place == all_ints(d)), g, weights,
-                                      n->list_values + d * room + counts[d],
-                                      n->list_offsets + d * room + counts[d]);
-        }
-        for (int d = 0; d < num_places; d++)
+        int64_t counts[WINDOW];
+        lists_of_channels(n, s, window, p, room, counts);
+        for (int d = 0; d < WINDOW; d++)
             if (counts[d])
-                add_kernel(s->is.kernel[0], s->padded_row / LANES,
-                           dx + s->bases[p] + offset[d], in_line,
+                add_kernel(&pieces, dx + s->bases[p] + offset[d], in_line,
                            n->packed + s->weights, s->padded_row, n->list_offsets + d * room,
                            n->list_values + d * room, counts[d]);
     }
@@ -191,12 +80,12 @@ static void spread_steps(Network *n, const Step *first, const Step *last)
     for (const Step *s = first; s <= last; s++) {
         const int64_t size = rounded_up(num_values(&s->in));
         const int64_t count = s->out.height * s->out.width * s->out.channels;
-        to_samples(s->in.value, 1, s->inputs, size, size);
+        to_samples(s->in.value, s->inputs, size, size);
         if (s->is.pool == 2) bytes_to_samples(s->window, s->windows, rounded_up(count));
     }
     const int64_t size = rounded_up(num_values(&last->out));
-    to_samples(last->out.value, 1, n->values, size, size);
-    to_samples(last->out.gradient, 1, n->gradients, size, size);
+    to_samples(last->out.value, n->values, size, size);
+    to_samples(last->out.gradient, n->gradients, size, size);
 }
 
 /* Add the gradients of convolutions that follow each other, `first` to `last`. */

@@ -10,58 +10,12 @@
 
 #include "convolution_gradient.h"
 #include "dense_sums.h"
-#include "dense_tiles.h"
-
-/* All channels at up to four positions. */
-static void channels_at(const Kernels *k, const float **at, float **out, int64_t count)
-{
-    int64_t o = 0;
-    if (count == 1) {
-        for (; o + 12 <= k->channels; o += 12) sums_12_1(k, o, at, out);
-        for (; o + 4 <= k->channels; o += 4) sums_4_1(k, o, at, out);
-        for (; o < k->channels; o++) sums_1_1(k, o, at, out);
-        return;
-    }
-    /* What is computed beyond the last position is written first, and overwritten by the first. */
-    for (int64_t p = count; p < WINDOW; p++) {
-        at[p] = at[0];
-        out[p] = out[0];
-    }
-#if HAS_WIDE
-    if (has_wide) o = wide_channels(k, at, out);
-#endif
-    for (; o + 3 <= k->channels; o += 3) sums_3_4(k, o, at, out);
-    if (k->channels - o == 2) sums_2_4(k, o, at, out);
-    if (k->channels - o == 1) sums_1_4(k, o, at, out);
-}
+#include "tiled_gradient.h"
 
 static void dense_forward(const Network *n, const Step *s)
 {
-    if (is_tiled(s)) {
-        tiled_forward(n, s);
-        return;
-    }
-    const Kernels k = {.weights = n->packed + s->weights,
-                       .biases = n->packed + s->biases,
-                       .channels = s->out.channels,
-                       .rows = s->is.kernel[0],
-                       .row = s->row,
-                       .next_channel = s->is.kernel[0] * s->padded_row,
-                       .next_row = s->padded_row,
-                       .line = padded_width(&s->in) * s->in.channels * LANES,
-                       .relu = s->is.relu};
-    const int64_t width = s->out.width, positions = s->out.height * width;
-    for (int64_t first = 0; first < positions; first += WINDOW) {
-        const int64_t left = positions - first, count = left < WINDOW ? left : WINDOW;
-        const float *at[WINDOW];
-        float *out[WINDOW];
-        for (int64_t p = 0; p < count; p++) {
-            const int64_t y = (first + p) / width, x = (first + p) % width;
-            at[p] = s->in.value + input_of(s, y, x) * LANES;
-            out[p] = s->out.value + place_of(&s->out, y, x) * LANES;
-        }
-        channels_at(&k, at, out, count);
-    }
+    if (is_tiled(s)) tiled_forward(n, s);
+    else convolution_plain(n, s);
 }
 
 /* The output positions that one side's inputs at `place`, `place` + stride, … are part of. */
@@ -213,10 +167,6 @@ static void add_entries(Network *n, const Step *s, const Entries *e)
     }
 }
 
-/* The values from one sample to the next: not a power of two, or all eight would share the same
- * places of a cache. */
-static int64_t sample_size(const Tensor *t) { return rounded_up(num_values(t)) + 2 * LANES; }
-
 static void dense_bias_gradient(Network *n, const Step *s)
 {
     for (int64_t o = 0; o < s->out.channels; o++) {
@@ -230,13 +180,11 @@ static void dense_bias_gradient(Network *n, const Step *s)
     }
 }
 
-static void dense_weight_gradient(Network *n, const Step *s, int64_t num_samples)
+static void direct_weight_gradient(Network *n, const Step *s, int64_t num_samples)
 {
     const int64_t in_size = sample_size(&s->in), out_size = sample_size(&s->out);
     Entries e;
     e.count = 0;
-    to_samples(s->in.value, 1, n->inputs, in_size, rounded_up(num_values(&s->in)));
-    to_samples(s->out.gradient, 1, n->gradients, out_size, rounded_up(num_values(&s->out)));
     for (int64_t b = 0; b < num_samples; b++)
         for (int64_t y = 0; y < s->out.height; y++)
             for (int64_t x = 0; x < s->out.width; x++) {
@@ -248,6 +196,15 @@ static void dense_weight_gradient(Network *n, const Step *s, int64_t num_samples
             }
     if (e.count) add_entries(n, s, &e);
     clear_padding(n, s);
+}
+
+static void dense_weight_gradient(Network *n, const Step *s, int64_t num_samples)
+{
+    const int64_t in_size = sample_size(&s->in), out_size = sample_size(&s->out);
+    to_samples(s->in.value, n->inputs, in_size, rounded_up(num_values(&s->in)));
+    to_samples(s->out.gradient, n->gradients, out_size, rounded_up(num_values(&s->out)));
+    if (is_tiled(s)) tiled_weight_gradient(n, s, num_samples);
+    else direct_weight_gradient(n, s, num_samples);
     if (s->is.bias >= 0) dense_bias_gradient(n, s);
 }
 

@@ -43,7 +43,7 @@ static void embedding_backward(Network *n, Step *s, const int32_t *place, int64_
     const int64_t width = s->is.outputs, positions = s->in.channels;
     const int64_t size = rounded_up(s->out.channels);
     const vec share = all(s->is.is_flat ? 1.0f : 1.0f / (float)positions);
-    to_samples(s->out.gradient, 1, n->samples, size, size);
+    to_samples(s->out.gradient, n->samples, size, size);
     for (int64_t b = 0; b < num_samples; b++)
         for (int64_t t = 0; t < positions; t++) {
             const int32_t row = place[t * LANES + b];
@@ -65,22 +65,12 @@ static void clear_embedding(Network *n, Step *s)
     s->num_touched = 0;
 }
 
-INLINE void update_touched(const int plain_adam, Network *n, const Step *s, const Update *u)
-{
-    for (int64_t i = 0; i < s->num_touched; i++) {
-        const int64_t at = s->weights + s->touched[i] * s->padded_row;
-        update_each(plain_adam, n, u, at, at + s->padded_row);
-    }
-}
-
 /* Update the rows that have or had a gradient, and clear the gradients for the next batch. */
-static void update_embedding(Network *n, Step *s, const Update *update)
+static void update_embedding(Network *n, Step *s, const Update *u)
 {
-    const Update u = *update; /* a copy, so that stores cannot change it and it stays in registers */
-    if (u.decay != 0 || u.shrink != 1)
-        update_range(n, &u, s->weights, s->weights + s->num_weights);
-    else if (is_plain_adam(&u)) update_touched(1, n, s, &u);
-    else update_touched(0, n, s, &u);
+    if (u->decay != 0 || u->shrink != 1)
+        update_range(n, u, s->weights, s->weights + s->num_weights);
+    else update_rows(n, u, s->weights, s->touched, s->num_touched, s->padded_row);
     for (int64_t i = 0; i < s->num_touched; i++) {
         const int32_t row = s->touched[i];
         if (s->row_state[row] == 1) continue;

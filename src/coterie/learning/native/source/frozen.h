@@ -48,7 +48,7 @@ static Frozen reserve_frozen(const Network *n, int32_t first, int64_t num_rows, 
 static void keep_frozen(Frozen *f, const Tensor *in, const int64_t *rows, int64_t count)
 {
     if (f->num_kept + count > f->room) return;
-    to_samples(in->value, 1, f->values + f->num_kept * f->stride, f->stride, f->stride);
+    to_samples(in->value, f->values + f->num_kept * f->stride, f->stride, f->stride);
     for (int64_t b = 0; b < count; b++) f->slots[rows[b]] = (int32_t)++f->num_kept;
 }
 

@@ -238,7 +238,7 @@ EXPORT int32_t NAME(coterie_widen_)(int32_t on)
 {
 #if HAS_WIDE
     const int32_t was = has_wide;
-    has_wide = on && __builtin_cpu_supports("avx512f");
+    has_wide = on && find_wide();
     return was;
 #else
     (void)on;

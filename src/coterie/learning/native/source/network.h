@@ -12,7 +12,7 @@
 #ifndef COTERIE_NETWORK_H
 #define COTERIE_NETWORK_H
 
-#include "vectors.h"
+#include "layouts.h"
 
 enum Kind {
     CONVOLUTION = 1, LINEAR, MAX_POOL, AVERAGE_POOL, RELU, DROPOUT,
@@ -102,6 +102,7 @@ typedef struct Network {
     float *packed, *gradient, *first_moment, *second_moment;
     /* Scratch for one convolution or linear layer at a time. */
     float *tiles, *products;       /* of four pooling windows; see winograd.h */
+    float *tile_sums;              /* of the gradients of transformed kernels */
     float *samples;                /* inputs of a linear layer, sample by sample */
     float *inputs;                 /* of a dense convolution, sample by sample */
     float *values, *gradients;     /* of the last of several convolutions, sample by sample */
@@ -109,6 +110,7 @@ typedef struct Network {
     float *live;                   /* gradients of one sample, zero where the ReLU is dead */
     float *spare;                  /* a gradient that is added to another one */
     float *bordered;               /* a gradient within a border of zeros */
+    float *spread;                 /* values of each feature of a batch normalisation, in all lanes */
     double *sums;                  /* of each feature of a batch normalisation: two */
     float *list_values;
     int32_t *list_offsets;
@@ -138,6 +140,9 @@ INLINE int64_t place_of(const Tensor *t, int64_t y, int64_t x)
     return ((y + t->pad_height) * padded_width(t) + x + t->pad_width) * t->channels;
 }
 
+/* The values from one sample to the next: not a power of two, or all eight would share the same
+ * places of a cache. */
+INLINE int64_t sample_size(const Tensor *t) { return rounded_up(num_values(t)) + 2 * LANES; }
 
 INLINE int64_t num_groups_of(int64_t count) { return (count + LANES - 1) / LANES; }
 /* How many of the eight lanes of a group hold samples. */

@@ -1,50 +1,52 @@
-/* The optimisers, with torch's formulas, on eight parameters at a time. */
+/* The optimisers, with torch's formulas, on whole vectors of parameters. */
 #ifndef COTERIE_OPTIMIZER_H
 #define COTERIE_OPTIMIZER_H
 
 #include "network.h"
+#include "wide_vectors.h"
 
-/* Adam without weight decay, as in the papers, has separate code: `plain_adam` is constant. */
-INLINE int is_plain_adam(const Update *u) { return u->optimizer == ADAM && u->decay == 0; }
+/* How gradients are used. Each has separate code, and so the same rounding wherever it is inlined. */
+enum Use { PLAIN_ADAM, SHRINKING, GENERAL, ADD_GRADIENT };
 
-INLINE void update_vector(const int plain_adam, const Update *u, float *parameter, float *first,
-                          float *second, vec g)
+INLINE int use_of(const Update *u)
 {
-    vec p = load(parameter);
-    if (!plain_adam) {
-        if (u->decay != 0) g += all(u->decay) * p;
-        if (u->optimizer == SGD) {
-            if (u->momentum != 0) {
-                g += load(first) * all(u->momentum);
-                store(first, g);
-            }
-            store(parameter, p - all(u->learning_rate) * g);
-            return;
-        }
-        if (u->shrink != 1) p *= all(u->shrink);
+    if (u->optimizer == ADAM && u->decay == 0) return PLAIN_ADAM;
+    return u->shrink != 1 ? SHRINKING : GENERAL;
+}
+
+/* Call DO with a constant for how gradients are used. */
+#define FOR_USE(U, DO)                                                                           \
+    switch (use_of(U)) {                                                                         \
+    case PLAIN_ADAM: DO(PLAIN_ADAM); break;                                                      \
+    case SHRINKING: DO(SHRINKING); break;                                                        \
+    default: DO(GENERAL); break;                                                                 \
     }
-    vec m = load(first), v = load(second);
-    m += all(u->rest1) * (g - m);
-    v = v * all(u->beta2) + all(u->rest2) * g * g;
-    store(first, m);
-    store(second, v);
-    const vec root = square_root(v) * all(u->correction) + all(u->epsilon);
-    store(parameter, p - all(u->step_size) * m / root);
+
+#include "use_narrow.h"
+#include "update_steps.h"
+#include "end_use.h"
+#if HAS_WIDE
+#include "use_wide.h"
+#include "update_steps.h"
+#include "end_use.h"
+#endif
+
+/* Update some of the rows of `length` values that begin at `start`, a multiple of eight. */
+static void update_rows(Network *n, const Update *u, int64_t start, const int32_t *rows,
+                        int64_t count, int64_t length)
+{
+#if HAS_WIDE
+    if (has_wide) {
+        update_wide(n, u, start, rows, count, length);
+        return;
+    }
+#endif
+    update_narrow(n, u, start, rows, count, length);
 }
 
-INLINE void update_each(const int plain_adam, Network *n, const Update *u, int64_t start,
-                        int64_t stop)
+static void update_range(Network *n, const Update *u, int64_t start, int64_t stop)
 {
-    for (int64_t i = start; i < stop; i += LANES)
-        update_vector(plain_adam, u, n->packed + i, n->first_moment + i, n->second_moment + i,
-                      load(n->gradient + i));
-}
-
-static void update_range(Network *n, const Update *update, int64_t start, int64_t stop)
-{
-    const Update u = *update; /* a copy, so that stores cannot change it and it stays in registers */
-    if (is_plain_adam(&u)) update_each(1, n, &u, start, stop);
-    else update_each(0, n, &u, start, stop);
+    update_rows(n, u, start, NULL, 1, stop - start);
 }
 
 /* The constants of step number `step`, from 1. */

@@ -3,6 +3,7 @@
 #define COTERIE_PASSES_H
 
 #include "activation.h"
+#include "batch_norm.h"
 #include "dense_convolution.h"
 #include "embedding.h"
 #include "frozen.h"

@@ -160,13 +160,15 @@ static int reserve_convolution(Network *n, Step *s)
 {
     const int64_t channels = s->out.channels, positions = s->out.height * s->out.width;
     const int64_t size = rounded_up(num_values(&s->in));
-    /* A byte for each of eight samples; lists read up to eight positions at a time. */
-    const int64_t bytes = 2 * rounded_up(positions * channels) + 2 * channels;
+    /* A byte for each of eight samples; lists read up to 16 positions at a time. */
+    const int64_t bytes = 2 * rounded_up(positions * channels) + 4 * channels;
     s->from = ((s->in.pad_height - s->is.padding[0]) * padded_width(&s->in) + s->in.pad_width -
                s->is.padding[1]) * s->in.channels;
     if (s->is_dense) {
-        const int64_t places = is_tiled(s) ? TILE * channels * rounded_up(s->in.channels) : 0;
-        const int64_t turned = is_tiled(s) ? TILE * s->in.channels * rounded_up(channels) : 0;
+        const int64_t places =
+            is_tiled(s) ? TILE * apart_of(channels * rounded_up(s->in.channels)) : 0;
+        const int64_t turned =
+            is_tiled(s) ? TILE * apart_of(s->in.channels * rounded_up(channels)) : 0;
         s->kernels = reserve(n, places);
         s->flipped = reserve(n, most(s->num_weights, turned));
         return s->kernels && s->flipped;
@@ -175,9 +177,10 @@ static int reserve_convolution(Network *n, Step *s)
     s->num_windows = bytes * (int64_t)sizeof(float);
     s->window = reserve(n, bytes * n->num_groups);
     s->windows = reserve(n, bytes);
-    s->bases = reserve(n, rounded_up(positions));
+    s->bases = reserve(n, positions + WIDE_LANES);
     s->dx = reserve(n, size);
-    s->kernels = reserve(n, is_winograd(s) ? TILE * channels * rounded_up(s->in.channels) : 0);
+    s->kernels =
+        reserve(n, is_winograd(s) ? TILE * apart_of(channels * rounded_up(s->in.channels)) : 0);
     if (!s->window || !s->windows || !s->bases || !s->inputs || !s->dx || !s->kernels) return 0;
     for (int64_t p = 0; p < positions; p++)
         s->bases[p] = (int32_t)input_of(s, p / s->out.width, p % s->out.width);
@@ -188,7 +191,7 @@ static int reserve_step(Network *n, Step *s)
 {
     if (s->is.kind == CONVOLUTION) return reserve_convolution(n, s);
     if (s->is.kind == BATCH_NORM) {
-        s->statistics = reserve(n, 5 * s->padded_row);
+        s->statistics = reserve(n, 2 * s->padded_row);
         return s->statistics != NULL;
     }
     if (s->is.kind == EMBEDDING) {
@@ -205,21 +208,22 @@ static int reserve_step(Network *n, Step *s)
 /* One set of scratch memory, as large as the largest step needs. */
 static int reserve_scratch(Network *n)
 {
-    int64_t samples = 0, values = 0, inputs = 0, live = 0, list = 0, tiles = 0, products = 0;
-    int64_t spare = 0, bordered = 0, sums = 0, dense = 0;
+    int64_t samples = 0, values = 0, inputs = 0, live = 0, list = 0, tiles = 0;
+    int64_t spare = 0, bordered = 0, sums = 0, spread = 0, dense = 0, tile_sums = 0;
     for (int32_t i = 0; i < n->num_steps; i++) {
         const Step *s = &n->steps[i];
         if (s->is.kind == LINEAR) samples = most(samples, s->padded_row);
         if (s->is.kind == EMBEDDING) samples = most(samples, rounded_up(s->out.channels) + LANES);
         if (s->adds) spare = most(spare, num_values(&s->in) * n->num_groups);
         if (s->is.kind == BATCH_NORM) {
-            spare = most(spare, 2 * s->padded_row);
+            spread = most(spread, 5 * s->padded_row);
             sums = most(sums, 4 * s->padded_row);
         }
         if (s->is.kind != CONVOLUTION) continue;
         if (is_winograd(s) || is_tiled(s)) {
-            tiles = most(tiles, TILE * WINDOW * most(s->in.channels, s->out.channels));
-            products = most(products, TILE * WINDOW * most(s->in.channels, s->out.channels));
+            const int64_t widest = wide_up(most(s->in.channels, s->out.channels));
+            if (is_tiled(s)) tile_sums = most(tile_sums, num_tile_sums(s));
+            tiles = most(tiles, TILE * apart_of(WINDOW * widest * LANES));
         }
         if (s->is_dense) {
             dense = most(dense, sample_size(&s->in));
@@ -232,11 +236,12 @@ static int reserve_scratch(Network *n)
         const int64_t positions = s->out.height * s->out.width, channels = s->out.channels;
         values = most(values, sample_size(&s->out));
         inputs = most(inputs, rounded_up(num_values(&s->in)));
-        live = most(live, (positions + LANES) * channels);
+        live = most(live, (positions + WIDE_LANES) * channels);
         list = most(list, most(rounded_up(positions), rounded_up(channels)) + LANES);
     }
-    n->tiles = reserve(n, tiles * LANES);
-    n->products = reserve(n, products * LANES);
+    n->tiles = reserve(n, tiles);
+    n->products = reserve(n, tiles);
+    n->tile_sums = reserve(n, tile_sums);
     n->samples = reserve(n, samples * LANES);
     n->inputs = reserve(n, dense * LANES);
     n->values = reserve(n, values * LANES);
@@ -246,14 +251,15 @@ static int reserve_scratch(Network *n)
     n->spare = reserve(n, spare * LANES);
     n->bordered = reserve(n, bordered * LANES);
     n->sums = reserve(n, sums);
+    n->spread = reserve(n, spread * LANES);
     n->list_values = reserve(n, list * LANES);
     n->list_offsets = reserve(n, list * LANES);
     n->packed = reserve(n, n->num_packed);
     n->gradient = reserve(n, n->num_packed);
     n->first_moment = reserve(n, n->num_packed);
     n->second_moment = reserve(n, n->num_packed);
-    return n->tiles && n->products && n->samples && n->inputs && n->values && n->gradients &&
-           n->sample_gradient && n->live && n->spare && n->bordered && n->sums && n->list_values && n->list_offsets && n->packed &&
+    return n->tiles && n->products && n->tile_sums && n->samples && n->inputs && n->values && n->gradients &&
+           n->sample_gradient && n->live && n->spare && n->bordered && n->sums && n->spread && n->list_values && n->list_offsets && n->packed &&
            n->gradient && n->first_moment && n->second_moment;
 }
 

@@ -7,7 +7,7 @@
 /* Transform the inputs of four windows: (16, channel, window, lane). */
 HERE void NAME_OF(tiles_of)(const Tiling *k, const float *const *at)
 {
-    const int64_t apart = k->inputs * WINDOW * LANES;
+    const int64_t apart = apart_of(k->inputs * WINDOW * LANES);
     for (int t = 0; t < WINDOW; t += WINDOWS)
         for (int64_t c = 0; c < k->inputs; c++) {
             float *to = k->tiles + (c * WINDOW + t) * LANES;
@@ -75,10 +75,10 @@ HERE void NAME_OF(tile_single)(const float *tiles, const float *kernels, int64_t
 static void NAME_OF(tile_products)(const Tiling *k)
 {
     const int64_t padded = rounded_up(k->inputs);
-    for (int64_t i = 0; i < 16; i++) {
-        const float *tiles = k->tiles + i * k->inputs * WINDOW * LANES;
-        const float *kernels = k->kernels + i * k->outputs * padded;
-        float *to = k->products + i * k->outputs * WINDOW * LANES;
+    for (int64_t i = 0; i < TILE; i++) {
+        const float *tiles = k->tiles + i * apart_of(k->inputs * WINDOW * LANES);
+        const float *kernels = k->kernels + i * apart_of(k->outputs * padded);
+        float *to = k->products + i * apart_of(k->outputs * WINDOW * LANES);
         int64_t o = 0;
         for (; o + TILE_OUTPUTS <= k->outputs; o += TILE_OUTPUTS)
             NAME_OF(tile_block)(tiles, kernels + o * padded, k->inputs, to + o * WINDOW * LANES);
@@ -87,38 +87,71 @@ static void NAME_OF(tile_products)(const Tiling *k)
     }
 }
 
-/* Transform the products of four windows back, to the four values of each at `out`. */
-HERE void NAME_OF(tile_results)(const Tiling *k, float *const *out)
+/* The four values of an output channel at a window, or at two, from its products. */
+HERE_INLINE void NAME_OF(tile_outputs)(const Tiling *k, int64_t o, int t, VECTOR four[WINDOW])
 {
-    const int64_t apart = k->outputs * WINDOW * LANES;
+    const int64_t apart = apart_of(k->outputs * WINDOW * LANES);
+    const float *from = k->products + (o * WINDOW + t) * LANES;
+    const VECTOR bias = ALL(k->biases ? k->biases[o] : 0);
+    VECTOR columns[4][2];
+#pragma GCC unroll 4
+    for (int x = 0; x < 4; x++) {
+        const VECTOR m1 = READ(from + (4 + x) * apart), m2 = READ(from + (8 + x) * apart);
+        columns[x][0] = READ(from + x * apart) + m1 + m2;
+        columns[x][1] = m1 - m2 - READ(from + (12 + x) * apart);
+    }
+#pragma GCC unroll 2
+    for (int y = 0; y < 2; y++) {
+        four[2 * y] = columns[0][y] + columns[1][y] + columns[2][y] + bias;
+        four[2 * y + 1] = columns[1][y] - columns[2][y] - columns[3][y] + bias;
+    }
+}
+
+/* Store the values of four windows at `out`. */
+HERE void NAME_OF(store_tiles)(const Tiling *k, float *const *out)
+{
     for (int t = 0; t < WINDOW; t += WINDOWS)
         for (int64_t o = 0; o < k->outputs; o++) {
-            const float *from = k->products + (o * WINDOW + t) * LANES;
-            const VECTOR bias = ALL(k->biases ? k->biases[o] : 0);
-            VECTOR columns[4][2];
+            VECTOR four[WINDOW];
+            NAME_OF(tile_outputs)(k, o, t, four);
 #pragma GCC unroll 4
-            for (int x = 0; x < 4; x++) {
-                const VECTOR m1 = READ(from + (4 + x) * apart), m2 = READ(from + (8 + x) * apart);
-                columns[x][0] = READ(from + x * apart) + m1 + m2;
-                columns[x][1] = m1 - m2 - READ(from + (12 + x) * apart);
-            }
-#pragma GCC unroll 2
-            for (int y = 0; y < 2; y++) {
-                VECTOR left = columns[0][y] + columns[1][y] + columns[2][y] + bias;
-                VECTOR right = columns[1][y] - columns[2][y] - columns[3][y] + bias;
-                if (k->relu) {
-                    left = LARGER(ALL(0), left);
-                    right = LARGER(ALL(0), right);
-                }
-                PUT(left, out, t, y * k->out_line + o * LANES);
-                PUT(right, out, t, y * k->out_line + (k->outputs + o) * LANES);
+            for (int i = 0; i < WINDOW; i++) {
+                const int64_t to = i / 2 * k->out_line + (i % 2 * k->outputs + o) * LANES;
+                PUT(k->relu ? LARGER(ALL(0), four[i]) : four[i], out, t, to);
             }
         }
 }
 
-static void NAME_OF(tiled_windows)(const Tiling *k, const float *const *at, float *const *out)
+/* Store the maxima of four windows at `out`, and which of the four values they were. */
+HERE_INLINE void NAME_OF(tile_maxima)(const int train, const Tiling *k, float *const *out,
+                                      uint8_t *const *place)
+{
+    for (int t = 0; t < WINDOW; t += WINDOWS)
+        for (int64_t o = 0; o < k->outputs; o++) {
+            VECTOR four[WINDOW];
+            NAME_OF(tile_outputs)(k, o, t, four);
+            PUT_MAXIMUM(train, k->relu, four, out, place, t, o * LANES);
+        }
+}
+
+HERE void NAME_OF(store_maxima)(const Tiling *k, float *const *out)
+{
+    NAME_OF(tile_maxima)(0, k, out, NULL);
+}
+
+HERE void NAME_OF(store_trained_maxima)(const Tiling *k, float *const *out, uint8_t *const *place)
+{
+    NAME_OF(tile_maxima)(1, k, out, place);
+}
+
+/* Four windows with their inputs at `at`: all values to `out`; or, if pooled, the maxima and, in
+ * training, their places. */
+static void NAME_OF(tiled_windows)(const Tiling *k, const float *const *at, float *const *out,
+                                   uint8_t *const *place)
 {
     NAME_OF(tiles_of)(k, at);
     NAME_OF(tile_products)(k);
-    NAME_OF(tile_results)(k, out);
+    if (!k->is_pooled) NAME_OF(store_tiles)(k, out);
+    else if (place) NAME_OF(store_trained_maxima)(k, out, place);
+    else NAME_OF(store_maxima)(k, out);
 }

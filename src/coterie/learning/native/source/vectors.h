@@ -71,6 +71,13 @@ INLINE vec larger(vec a, vec b)
 #endif
 }
 
+/* A gradient, zero where the value after a ReLU is dead. Not value > 0: the gradient of a NaN is
+ * kept, so that divergence is seen. */
+INLINE vec keep_live(vec value, vec gradient)
+{
+    return choose((ints)(value <= all(0)), all(0), gradient);
+}
+
 INLINE vec square_root(vec x)
 {
 #ifdef __AVX2__
@@ -106,18 +113,6 @@ INLINE void transpose(const vec row[8], vec column[8])
 #endif
 }
 
-/* Lanes to samples: from (count, 8) at `from` to rows of 8 samples, `stride` apart.
- * `count` is a multiple of 8; successive values lie `step` vectors apart. */
-INLINE void to_samples(const float *from, int64_t step, float *to, int64_t stride, int64_t count)
-{
-    for (int64_t i = 0; i < count; i += LANES) {
-        vec row[LANES], column[LANES];
-        for (int b = 0; b < LANES; b++) row[b] = load(from + (i + b) * step * LANES);
-        transpose(row, column);
-        for (int b = 0; b < LANES; b++) store(to + b * stride + i, column[b]);
-    }
-}
-
 /* Transpose 8 x 8 bytes; rows lie `step` apart, and `to_step` afterwards. */
 INLINE void transpose_bytes(const uint8_t *from, int64_t step, uint8_t *to, int64_t to_step)
 {
@@ -142,28 +137,6 @@ INLINE void transpose_bytes(const uint8_t *from, int64_t step, uint8_t *to, int6
     for (int i = 0; i < LANES; i++)
         for (int j = 0; j < LANES; j++) to[j * to_step + i] = from[i * step + j];
 #endif
-}
-
-/* Bytes from lanes to samples: from (count, 8) to 8 rows of `count`, a multiple of 8. */
-INLINE void bytes_to_samples(const uint8_t *from, uint8_t *to, int64_t count)
-{
-    for (int64_t i = 0; i < count; i += LANES)
-        transpose_bytes(from + i * LANES, LANES, to + i, count);
-}
-
-/* Samples to lanes: 8 rows of `count` values to (count, 8), successive ones `step` vectors apart.
- * Reads nothing beyond `count`. */
-INLINE void to_lanes(const float *const from[LANES], float *to, int64_t step, int64_t count)
-{
-    int64_t i = 0;
-    for (; i + LANES <= count; i += LANES) {
-        vec row[LANES], column[LANES];
-        for (int b = 0; b < LANES; b++) row[b] = load(from[b] + i);
-        transpose(row, column);
-        for (int b = 0; b < LANES; b++) store(to + (i + b) * step * LANES, column[b]);
-    }
-    for (; i < count; i++)
-        for (int b = 0; b < LANES; b++) to[i * step * LANES + b] = from[b][i];
 }
 
 /* Write the values whose mask is set, and their offsets, one after another; return how many.

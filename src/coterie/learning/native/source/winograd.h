@@ -32,27 +32,62 @@ INLINE void kernel_side(const vec g[3], vec to[4])
     to[3] = g[2];
 }
 
-/* One side of Bᵀ d B. */
-INLINE void tile_side(const vec d[4], vec to[4])
+typedef struct {
+    int64_t inputs, outputs;       /* channels */
+    int64_t line, out_line;        /* floats from one line to the next, of inputs and of results */
+    const float *kernels;          /* transformed: (16, output, input in whole vectors) */
+    const float *biases;           /* NULL: none */
+    float *tiles, *products;
+    int relu, is_pooled;
+} Tiling;
+
+/* From one of the 16 values of tiles to the next: not a power of two, or all would share the same
+ * places of a cache. */
+INLINE int64_t apart_of(int64_t count) { return count + WIDE_LANES; }
+
+#define WINDOWS 1
+#define TILE_OUTPUTS 3
+#define GATHER(at, t, offset) load((at)[t] + (offset))
+#define PUT(value, out, t, offset) store((out)[t] + (offset), value)
+#define PUT_MAXIMUM(train, relu, four, out, place, t, offset) \
+    store_maximum(train, relu, four, (out)[t] + (offset), train ? (place)[t] + (offset) : NULL)
+#include "use_narrow.h"
+#include "tile_steps.h"
+#include "end_use.h"
+#undef WINDOWS
+#undef TILE_OUTPUTS
+#undef GATHER
+#undef PUT
+#undef PUT_MAXIMUM
+
+#if HAS_WIDE
+WIDE_INLINE void put_two_maxima(const int train, int relu, const wide four[WINDOW],
+                                float *const *out, uint8_t *const *place, int64_t offset)
 {
-    to[0] = d[0] - d[2];
-    to[1] = d[1] + d[2];
-    to[2] = d[2] - d[1];
-    to[3] = d[1] - d[3];
+    __m128i places;
+    const wide best = wide_maximum(train, relu, four, &places);
+    part(best, out[0] + offset, out[1] + offset);
+    if (!train) return;
+    _mm_storel_epi64((__m128i *)(place[0] + offset), places);
+    _mm_storel_epi64((__m128i *)(place[1] + offset), _mm_unpackhi_epi64(places, places));
 }
 
-/* One side of Aᵀ m A: four values become two. */
-INLINE void output_side(const vec m[4], vec to[2])
-{
-    to[0] = m[0] + m[1] + m[2];
-    to[1] = m[1] - m[2] - m[3];
-}
+#define WINDOWS 2
+#define TILE_OUTPUTS 8
+#define GATHER(at, t, offset) join((at)[t] + (offset), (at)[(t) + 1] + (offset))
+#define PUT(value, out, t, offset) part(value, (out)[t] + (offset), (out)[(t) + 1] + (offset))
+#define PUT_MAXIMUM(train, relu, four, out, place, t, offset) \
+    put_two_maxima(train, relu, four, (out) + (t), train ? (place) + (t) : NULL, offset)
+#include "use_wide.h"
+#include "tile_steps.h"
+#include "end_use.h"
+#endif
 
 /* Transform a layer's weights, eight input channels at a time: (16, output, input channel). */
 static void transform_kernels(const Network *n, const Step *s)
 {
     const int64_t channels = s->in.channels, padded = rounded_up(channels);
-    const int64_t apart = s->out.channels * padded;
+    const int64_t apart = apart_of(s->out.channels * padded);
     for (int64_t o = 0; o < s->out.channels; o++)
         for (int64_t c = 0; c < channels; c += LANES) {
             const float *w = n->packed + s->weights + o * 3 * s->padded_row + c;
@@ -70,133 +105,62 @@ static void transform_kernels(const Network *n, const Step *s)
         }
 }
 
-/* Transform the inputs of four windows: (16, channel, window, lane). */
-static void transform_tiles(const Network *n, const Step *s, const float *const at[WINDOW])
+/* Four windows with their inputs at `at`: all values to `out`; or, if pooled, the maxima and, in
+ * training, their places. */
+static void tiled_windows(const Tiling *k, const float *const *at, float *const *out,
+                          uint8_t *const *place)
 {
-    const int64_t channels = s->in.channels, line = padded_width(&s->in) * channels * LANES;
-    const int64_t apart = channels * WINDOW * LANES;
-    for (int t = 0; t < WINDOW; t++)
-        for (int64_t c = 0; c < channels; c++) {
-            const float *from = at[t] + c * LANES;
-            float *to = n->tiles + (c * WINDOW + t) * LANES;
-            vec columns[4][4], d[4], side[4];
-#pragma GCC unroll 4
-            for (int x = 0; x < 4; x++) {
-#pragma GCC unroll 4
-                for (int y = 0; y < 4; y++) d[y] = load(from + y * line + x * channels * LANES);
-                tile_side(d, columns[x]);
-            }
-#pragma GCC unroll 4
-            for (int y = 0; y < 4; y++) {
-                for (int x = 0; x < 4; x++) d[x] = columns[x][y];
-                tile_side(d, side);
-#pragma GCC unroll 4
-                for (int x = 0; x < 4; x++) store(to + (4 * y + x) * apart, side[x]);
-            }
-        }
+#if HAS_WIDE
+    if (has_wide) {
+        tiled_windows_wide(k, at, out, place);
+        return;
+    }
+#endif
+    tiled_windows_narrow(k, at, out, place);
 }
 
-/* Sums over the input channels of `outputs` output channels at four windows. */
-INLINE void sum_products(const int outputs, const float *tiles, const float *kernels,
-                         int64_t channels, float *to)
+/* Compute `down` x `across` windows: the inputs of the first one begin at `first`, its results at
+ * `results`, and, in training with pooling, the places of its maxima at `places`. */
+static void tiled_image(const Tiling *k, const float *first, float *results, uint8_t *places,
+                        int64_t down, int64_t across)
 {
-    const int64_t padded = rounded_up(channels);
-    vec sum[WINDOW][CHANNEL_BLOCK];
-#pragma GCC unroll 3
-    for (int o = 0; o < outputs; o++)
-#pragma GCC unroll 4
-        for (int t = 0; t < WINDOW; t++) sum[t][o] = all(0);
-#pragma GCC unroll 2
-    for (int64_t c = 0; c < channels; c++) {
-        vec weight[CHANNEL_BLOCK];
-        for (int o = 0; o < outputs; o++) weight[o] = all(kernels[o * padded + c]);
-#pragma GCC unroll 4
-        for (int t = 0; t < WINDOW; t++) {
-            const vec x = load(tiles + (c * WINDOW + t) * LANES);
-            for (int o = 0; o < outputs; o++) sum[t][o] += x * weight[o];
-        }
-    }
-#pragma GCC unroll 3
-    for (int o = 0; o < outputs; o++)
-#pragma GCC unroll 4
-        for (int t = 0; t < WINDOW; t++) store(to + (o * WINDOW + t) * LANES, sum[t][o]);
-}
-
-#define DEFINE_PRODUCTS(OUTPUTS)                                                                \
-    static __attribute__((noinline)) void products_##OUTPUTS(                                   \
-        const float *tiles, const float *kernels, int64_t channels, float *to)                  \
-    {                                                                                           \
-        sum_products(OUTPUTS, tiles, kernels, channels, to);                                    \
-    }
-DEFINE_PRODUCTS(1)
-DEFINE_PRODUCTS(2)
-DEFINE_PRODUCTS(3)
-
-/* All products of four windows: (16, output channel, window, lane). */
-static void all_products(const Network *n, const Step *s)
-{
-    const int64_t channels = s->out.channels, padded = rounded_up(s->in.channels);
-    for (int64_t i = 0; i < TILE; i++) {
-        const float *tiles = n->tiles + i * s->in.channels * WINDOW * LANES;
-        const float *kernels = s->kernels + i * channels * padded;
-        float *to = n->products + i * channels * WINDOW * LANES;
-#define CALL_PRODUCTS(C) \
-    products_##C(tiles, kernels + o * padded, s->in.channels, to + o * WINDOW * LANES)
-        FOR_CHANNEL_BLOCKS(CALL_PRODUCTS);
-    }
-}
-
-/* The outputs of one window and channel, transformed back, and of them the maximum. */
-INLINE void window_of_products(const int train, const Network *n, const Step *s, int64_t o, int t,
-                               float *out, uint8_t *place)
-{
-    const int64_t apart = s->out.channels * WINDOW * LANES;
-    const float *from = n->products + (o * WINDOW + t) * LANES;
-    const vec bias = all(n->packed[s->biases + o]);
-    vec m[4], columns[4][2], side[4], row[2], sum[WINDOW];
-#pragma GCC unroll 4
-    for (int x = 0; x < 4; x++) {
-#pragma GCC unroll 4
-        for (int y = 0; y < 4; y++) m[y] = load(from + (4 * y + x) * apart);
-        output_side(m, columns[x]);
-    }
-#pragma GCC unroll 2
-    for (int y = 0; y < 2; y++) {
-        for (int x = 0; x < 4; x++) side[x] = columns[x][y];
-        output_side(side, row);
-        sum[2 * y] = row[0] + bias;
-        sum[2 * y + 1] = row[1] + bias;
-    }
-    store_maximum(train, s, sum, out, place);
-}
-
-INLINE void winograd_windows(const int train, const Network *n, const Step *s)
-{
-    const int64_t channels = s->out.channels, width = s->out.width;
-    const int64_t positions = s->out.height * width;
-    for (int64_t first = 0; first < positions; first += WINDOW) {
-        const int64_t left = positions - first, count = left < WINDOW ? left : WINDOW;
+    const int64_t windows = down * across, side = k->is_pooled ? 1 : 2;
+    for (int64_t start = 0; start < windows; start += WINDOW) {
         const float *at[WINDOW];
+        float *out[WINDOW];
+        uint8_t *place[WINDOW];
         for (int t = 0; t < WINDOW; t++) {
-            /* Windows beyond the last one repeat the first; nothing of them is kept. */
-            const int64_t p = t < count ? first + t : first;
-            at[t] = s->in.value + input_of(s, p / width, p % width) * LANES;
+            /* What is computed beyond the last window is the first of the four again. */
+            const int64_t w = start + t < windows ? start + t : start;
+            const int64_t y = w / across, x = w % across;
+            at[t] = first + 2 * (y * k->line + x * k->inputs * LANES);
+            out[t] = results + side * (y * k->out_line + x * k->outputs * LANES);
+            if (places) place[t] = places + w * k->outputs * LANES;
         }
-        transform_tiles(n, s, at);
-        all_products(n, s);
-        for (int t = 0; t < count; t++) {
-            const int64_t p = first + t, to = place_of(&s->out, p / width, p % width);
-            for (int64_t o = 0; o < channels; o++)
-                window_of_products(train, n, s, o, t, s->out.value + (to + o) * LANES,
-                                   s->window + (p * channels + o) * LANES);
-        }
+        tiled_windows(k, at, out, places ? place : NULL);
     }
+}
+
+static Tiling tiling_of(const Network *n, const Step *s)
+{
+    return (Tiling){.inputs = s->in.channels,
+                    .outputs = s->out.channels,
+                    .line = padded_width(&s->in) * s->in.channels * LANES,
+                    .out_line = padded_width(&s->out) * s->out.channels * LANES,
+                    .kernels = s->kernels,
+                    .biases = n->packed + s->biases,
+                    .tiles = n->tiles,
+                    .products = n->products,
+                    .relu = s->is.relu,
+                    .is_pooled = s->is.pool == 2};
 }
 
 static void winograd_forward(const Network *n, const Step *s, int train)
 {
-    if (train) winograd_windows(1, n, s);
-    else winograd_windows(0, n, s);
+    const Tiling k = tiling_of(n, s);
+    tiled_image(&k, s->in.value + input_of(s, 0, 0) * LANES,
+                s->out.value + place_of(&s->out, 0, 0) * LANES, train ? s->window : NULL,
+                s->out.height, s->out.width);
 }
 
 #endif
