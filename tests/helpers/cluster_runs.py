@@ -111,8 +111,20 @@ def configs_of(*seeds: int, **changes: object) -> Sequence[RunConfig]:
 def scratch_of(run: RunFolder) -> Path:
     """Return the folder of temporary files in which a worker executes a run."""
     name = run.folder.name
-    (found,) = Path(tempfile.gettempdir()).glob(f"coterie-run-*/{name}")
+    # Other processes may test runs of this name at the same time.
+    (found,) = (
+        folder
+        for folder in Path(tempfile.gettempdir()).glob(f"coterie-run-*/{name}")
+        if _is_below_this_process(int(folder.parent.name.split("-")[2]))
+    )
     return found
+
+
+def _is_below_this_process(number: int) -> bool:
+    try:
+        return any(parent.pid == os.getpid() for parent in psutil.Process(number).parents())
+    except psutil.NoSuchProcess:
+        return False
 
 
 def worker_of(run: RunFolder) -> int:
@@ -146,5 +158,14 @@ def wait_until_no_worker_is_left() -> None:
 
 def num_workers() -> int:
     """Return how many workers there are on this computer."""
-    commands = (each.info["cmdline"] or () for each in psutil.process_iter(["cmdline"]))
-    return sum("ray::RunWorker" in " ".join(command) for command in commands)
+    return len(processes_of("RunWorker"))
+
+
+def processes_of(actor: str) -> list[int]:
+    """Return the numbers of the processes of a kind of actor, of this process's clusters."""
+    return [
+        each.pid
+        for each in psutil.process_iter(["cmdline"])
+        if f"ray::{actor}" in " ".join(each.info["cmdline"] or ())
+        and _is_below_this_process(each.pid)
+    ]
