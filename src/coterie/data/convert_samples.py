@@ -136,10 +136,10 @@ def _numbers(where: str, values: Any) -> Array:
     if array.ndim == 0:
         raise DataError(f"{where}: the inputs are a single number, not an array of samples.")
     if array.dtype.kind in "iu" and array.dtype != np.uint8:
-        return array.astype(np.int64)
+        return array.astype(np.int64, copy=False)
     # A value that is too large becomes infinite; a later check reports its sample.
     with np.errstate(over="ignore"):
-        return array.astype(np.float32)
+        return array.astype(np.float32, copy=False)
 
 
 def _as_array(where: str, values: Any) -> Array:
