@@ -1,4 +1,4 @@
-"""Writes the tables of README.md and docs/running.md that hold measured numbers.
+"""Writes the tables of README.md, docs/running.md and docs/scaling.md that hold measured numbers.
 
 usage: python tools/write_readme_tables.py [FOLDER]
 
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from docs_folder import DOCS
+from scaling_tables import many_peers_table, million_table, nodes_table, rows_table
 
 ROOT = DOCS.parent
 KEPT = DOCS / "readme" / "demo.json"
@@ -33,8 +34,9 @@ def main() -> None:
     """Keep the results of a run, if one is named, and write the tables."""
     if sys.argv[1:]:
         KEPT.write_text(json.dumps(results(Path(sys.argv[1]) / "runs" / "demo"), indent=2) + "\n")
-    for page, name in ((ROOT / "README.md", "demo"), (DOCS / "running.md", "speed")):
-        page.write_text(with_table(page.read_text(), name))
+    for page, names in TABLES.items():
+        for name in names:
+            page.write_text(with_table(page.read_text(), name))
 
 
 def results(folder: Path) -> dict[str, Any]:
@@ -58,7 +60,7 @@ def results(folder: Path) -> dict[str, Any]:
 
 def with_table(text: str, name: str) -> str:
     """Return the text of a page with one of its tables written again."""
-    table = {"demo": demo_table, "speed": speed_table}[name]()
+    table = WRITERS[name]()
     found = re.compile(rf"(<!-- {name}: [^\n]* -->\n).*?(<!-- end -->)", re.DOTALL)
     return found.sub(lambda match: f"{match[1]}\n{table}\n\n{match[2]}", text)
 
@@ -86,6 +88,21 @@ def speed_table() -> str:
         evaluation = bench[name]["evaluate_native_times_torch"]
         rows.append(f"| {name} | {training:.1f} × torch | {evaluation:.1f} × torch |")
     return "\n".join(rows)
+
+
+TABLES = {
+    ROOT / "README.md": ("demo",),
+    DOCS / "running.md": ("speed",),
+    DOCS / "scaling.md": ("many-peers", "rows", "nodes", "million"),
+}
+WRITERS = {
+    "demo": demo_table,
+    "speed": speed_table,
+    "many-peers": many_peers_table,
+    "rows": rows_table,
+    "nodes": nodes_table,
+    "million": million_table,
+}
 
 
 if __name__ == "__main__":
