@@ -70,7 +70,7 @@ def imported(file: Path) -> set[str]:
 
 def test_what_is_imported_is_among_the_dependencies():
     """Development installs more, so that a missing dependency would not be noticed otherwise."""
-    available, makers = declared("tensorboard", "prometheus"), packages_distributions()
+    available, makers = declared("tensorboard", "prometheus", "ray"), packages_distributions()
     for file in sorted((ROOT / "src").rglob("*.py")):
         for name in imported(file) - sys.stdlib_module_names - {"coterie"}:
             assert {canonical(maker) for maker in makers.get(name, [])} & available, (file, name)
