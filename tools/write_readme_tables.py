@@ -18,7 +18,7 @@ from docs_folder import DOCS
 
 ROOT = DOCS.parent
 KEPT = DOCS / "readme" / "demo.json"
-BENCH = ROOT / "benchmarks" / "results" / "2026-11-16-bench.json"
+BENCH = ROOT / "benchmarks" / "results" / "2026-11-20-bench.json"
 MODELS = ("cifar-cnn", "fashion-cnn", "pens-cnn", "pacs-cnn", "mlp")
 STRATEGIES = {
     "local": "each peer trains alone",
