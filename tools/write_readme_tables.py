@@ -19,7 +19,7 @@ from scaling_tables import many_peers_table, million_table, nodes_table, rows_ta
 
 ROOT = DOCS.parent
 KEPT = DOCS / "readme" / "demo.json"
-BENCH = ROOT / "benchmarks" / "results" / "2026-11-16-bench.json"
+BENCH = ROOT / "benchmarks" / "results" / "2026-11-20-bench.json"
 MODELS = ("cifar-cnn", "fashion-cnn", "pens-cnn", "pacs-cnn", "mlp")
 STRATEGIES = {
     "local": "each peer trains alone",
