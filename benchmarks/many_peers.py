@@ -19,7 +19,7 @@ from __future__ import annotations
 import argparse
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -189,20 +189,18 @@ def compare_in_turn(
         )
         for simulation in (large, *small):
             simulation.advance()
-        rounds = []
+        rounds, ratios = [], []
         for _ in range(ROUNDS):
             before = [_time_of_round(each) for each in small[: IN_TURN // 2]]
             middle = _time_of_round(large)
             after = [_time_of_round(each) for each in small[IN_TURN // 2 :]]
             rounds.append({"before": before, "large": middle, "after": after})
+            ratios.append(round(middle / float(np.median(before + after)), 3))
     return {
         "strategy": strategy,
         "sizes": [min(sizes), max(sizes)],
         "cpu_milliseconds_per_peer_round": rounds,
-        "ratio_to_the_median": [
-            round(each["large"] / float(np.median(each["before"] + each["after"])), 3)
-            for each in rounds
-        ],
+        "ratio_to_the_median": ratios,
     }
 
 
@@ -260,15 +258,15 @@ def main() -> None:
     report = describe_machine() | {"threads": options.threads, "problem": options.problem}
     report["results"] = []
     sizes = options.peers or problem.sizes
-    how = (options.threads, options.data_root)
+    work: Callable[..., dict[str, Any]] = compare_in_turn if options.in_turn else measure
     for strategy in options.strategies.split(","):
         for size in [sizes] if options.in_turn else sizes:
             # Each in a process of its own, so that no memory is left over from the one before.
             with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-                work = compare_in_turn if options.in_turn else measure
-                report["results"].append(
-                    process.submit(work, problem, size, strategy, *how).result()
+                job = process.submit(
+                    work, problem, size, strategy, options.threads, options.data_root
                 )
+                report["results"].append(job.result())
             print(report["results"][-1], flush=True)
     name = f"many-peers-{options.problem}" + ("-in-turn" if options.in_turn else "")
     show(report, name, save=options.save)
