@@ -1,13 +1,17 @@
 """Many peers: memory, time and bytes per peer-round of up to 100,000 peers with little data each.
 
 usage: python benchmarks/many_peers.py [--problem digits|cifar] [--strategies dac,kin]
-       [--peers N ...] [--data-root DIR] [--threads N] [--save]
+       [--peers N ...] [--data-root DIR] [--threads N] [--save] [--in-turn]
 
 digits: the bundled digits, digits-cnn, 16 images for each part of a peer's data. cifar: real
 CIFAR-10, cifar-cnn, 25 images. Both are rotated four ways. There are not images enough for so many
 peers: each draws its own from its cluster's quarter of them, so that several may have the same one.
 Memory is the largest sum of the processes' proportional shares: what is shared counts once. Times
 are CPU seconds of three rounds after the initial training. `--save` keeps the figures.
+
+On a computer with other work, times of runs one after the other cannot be compared. `--in-turn`
+keeps one large network and twelve small ones in a process. It runs the same round of six small ones
+before each round of the large one, and of six after it.
 """
 
 from __future__ import annotations
@@ -15,7 +19,9 @@ from __future__ import annotations
 import argparse
 import threading
 import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any
@@ -38,6 +44,8 @@ from coterie.strategies import make_strategy
 ROUNDS = 3
 NUM_CLUSTERS = 4
 FETCHES = 5
+IN_TURN = 12
+"""Small networks whose rounds are compared with those of a large one."""
 
 
 @dataclass(frozen=True)
@@ -147,17 +155,9 @@ def measure(
     problem: Problem, num_peers: int, strategy: str, threads: int, root: str | None
 ) -> dict[str, Any]:
     """Run some rounds; return peak memory, and the time and bytes of a peer-round."""
-    changes: dict[str, Any] = {
-        "peers.count": NUM_CLUSTERS,
-        "rounds": ROUNDS,
-        "test_every": ROUNDS,
-        **problem.each_cluster,
-    }
-    if root is not None:
-        changes["data.root"] = root
-    config = find_preset(problem.preset).runs([strategy], [0], changes)[0]
     memory = PeakMemory()
     memory.start()
+    config = _config(problem, strategy, root)
     crowd = Crowd(make_scenario(config), num_peers, problem.num_images)
     rounds = _rounds(config, crowd, threads)
     memory.stop()
@@ -169,10 +169,56 @@ def measure(
     }
 
 
-def _rounds(config: RunConfig, datasets: PeerDatasets, threads: int) -> list[dict[str, float]]:
-    """Return what each round after the initial training took, per peer."""
-    rounds = []
-    with Simulation(
+def _config(problem: Problem, strategy: str, root: str | None) -> RunConfig:
+    changes: dict[str, Any] = {
+        "peers.count": NUM_CLUSTERS,
+        "rounds": ROUNDS,
+        "test_every": ROUNDS,
+        **problem.each_cluster,
+    }
+    if root is not None:
+        changes["data.root"] = root
+    return find_preset(problem.preset).runs([strategy], [0], changes)[0]
+
+
+def compare_in_turn(
+    problem: Problem, sizes: Sequence[int], strategy: str, threads: int, root: str | None
+) -> dict[str, Any]:
+    """Return the times of a peer-round of the smallest and the largest network, in turn."""
+    config = _config(problem, strategy, root)
+    few = make_scenario(config)
+    with ExitStack() as stack:
+        large, *small = (
+            stack.enter_context(
+                _simulation(config, Crowd(few, num_peers, problem.num_images), threads)
+            )
+            for num_peers in (max(sizes), *(IN_TURN * [min(sizes)]))
+        )
+        for simulation in (large, *small):
+            simulation.advance()
+        rounds, ratios = [], []
+        for _ in range(ROUNDS):
+            before = [_time_of_round(each) for each in small[: IN_TURN // 2]]
+            middle = _time_of_round(large)
+            after = [_time_of_round(each) for each in small[IN_TURN // 2 :]]
+            rounds.append({"before": before, "large": middle, "after": after})
+            ratios.append(round(middle / float(np.median(before + after)), 3))
+    return {
+        "strategy": strategy,
+        "sizes": [min(sizes), max(sizes)],
+        "cpu_milliseconds_per_peer_round": rounds,
+        "ratio_to_the_median": ratios,
+    }
+
+
+def _time_of_round(simulation: Simulation) -> float:
+    start = time.process_time()
+    simulation.advance()
+    return round(1e3 * (time.process_time() - start) / simulation.state.num_peers, 3)
+
+
+def _simulation(config: RunConfig, datasets: PeerDatasets, threads: int) -> Simulation:
+    return Simulation(
         datasets,
         lambda: build_model(config, datasets.num_outputs),
         # The preset lowered this option for four peers.
@@ -181,7 +227,13 @@ def _rounds(config: RunConfig, datasets: PeerDatasets, threads: int) -> list[dic
         ),
         config,
         threads=threads,
-    ) as simulation:
+    )
+
+
+def _rounds(config: RunConfig, datasets: PeerDatasets, threads: int) -> list[dict[str, float]]:
+    """Return what each round after the initial training took, per peer."""
+    rounds = []
+    with _simulation(config, datasets, threads) as simulation:
         simulation.advance()
         while not simulation.finished:
             start = time.process_time()
@@ -207,20 +259,24 @@ def main() -> None:
     parser.add_argument("--data-root")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--save", action="store_true")
+    parser.add_argument("--in-turn", action="store_true")
     options = parser.parse_args()
     problem = PROBLEMS[options.problem]
     report = describe_machine() | {"threads": options.threads, "problem": options.problem}
     report["results"] = []
+    sizes = options.peers or problem.sizes
+    work: Callable[..., dict[str, Any]] = compare_in_turn if options.in_turn else measure
     for strategy in options.strategies.split(","):
-        for num_peers in options.peers or problem.sizes:
+        for size in [sizes] if options.in_turn else sizes:
             # Each in a process of its own, so that no memory is left over from the one before.
             with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
                 job = process.submit(
-                    measure, problem, num_peers, strategy, options.threads, options.data_root
+                    work, problem, size, strategy, options.threads, options.data_root
                 )
                 report["results"].append(job.result())
             print(report["results"][-1], flush=True)
-    show(report, f"many-peers-{options.problem}", save=options.save)
+    name = f"many-peers-{options.problem}" + ("-in-turn" if options.in_turn else "")
+    show(report, name, save=options.save)
 
 
 if __name__ == "__main__":
