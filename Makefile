@@ -10,7 +10,7 @@ QUICK := $(wildcard tests/strategies tests/conformance tests/runtime tests/simul
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test pytest quick quick-tests lint bench docs clean
+.PHONY: help demo test pytest quick quick-tests long lint bench docs clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
@@ -45,6 +45,9 @@ quick: .venv/.installed  ## check style, types and layers, and test strategies a
 
 quick-tests: .venv/.installed
 	$(PYTEST) -m 'not slow and not browser and not network' $(QUICK)
+
+long: .venv/.installed  ## run the tests on Ray clusters of several nodes, which take some minutes
+	$(PYTEST) -m long
 
 lint: .venv/.installed  ## check style, types and layers
 	$(BIN)/ruff check .

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import psutil
+import pytest
 from cluster_runs import SETTINGS, Patience, results_of
 from commands import end, start
 
@@ -43,6 +44,7 @@ def is_agent(process: psutil.Process) -> bool:
     return process.is_running() and process.name().endswith("Agent")
 
 
+@pytest.mark.long
 def test_ctrl_c_of_a_terminal_saves_and_leaves_no_process(patience):
     folder = patience.folder / "there"
     process, others = start_until_waiting(patience, folder)
@@ -61,6 +63,7 @@ def test_ctrl_c_of_a_terminal_saves_and_leaves_no_process(patience):
     assert results_of(there) == results_of(here)
 
 
+@pytest.mark.long
 def test_a_killed_command_is_resumed_on_a_cluster(patience, engine):
     folder = patience.folder / "there"
     process, others = start_until_waiting(patience, folder)

@@ -40,6 +40,8 @@ CONNECTED = ("live_events", "network_of_peers", "peer_processes")
 """Modules of helpers that do; what imports from them is marked as well."""
 BROWSER = "browser_command"
 """The fixture that finds a browser."""
+NODES = "nodes"
+"""The fixture that starts a Ray cluster of several nodes."""
 
 
 def mark(items: Iterable[pytest.Item]) -> None:
@@ -50,6 +52,8 @@ def mark(items: Iterable[pytest.Item]) -> None:
             item.add_marker("slow")
         if BROWSER in getattr(item, "fixturenames", ()):
             item.add_marker("browser")
+        if NODES in getattr(item, "fixturenames", ()):
+            item.add_marker("long")
         if names & set(NETWORK) or _origins(item) & set(CONNECTED):
             item.add_marker("network")
 
